@@ -1,0 +1,151 @@
+"""Settings of every stage as frozen, validated dataclasses, and the two presets that ship.
+
+``default`` is the best recipe we know; ``paper`` is the method as the paper states it, letter by letter. Neither has
+settings per dataset: what must adapt to a graph (row scaling, length of training) does so from the graph itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from plgc.encoder import KINDS
+from plgc.errors import SettingError
+from plgc.inputs import SCALINGS
+
+
+T = TypeVar("T")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SettingError(message)
+
+
+def _check_rate(name: str, value: float) -> None:
+    _require(0.0 <= value < 1.0, f"{name} is {value}: a rate must be at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One encoder of stage I and the strength of its two augmentations."""
+
+    kind: str = "gcn"
+    width: int = 256
+    layers: int = 2
+    edge_drop: float = 0.4
+    feature_mask: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require(self.kind in KINDS, f"unknown GNN kind {self.kind!r}: choose one of {', '.join(KINDS)}")
+        _require(self.width >= 2, f"width is {self.width}: an encoder needs at least 2 columns")
+        _require(self.layers >= 1, f"layers is {self.layers}: an encoder needs at least 1")
+        _check_rate("edge_drop", self.edge_drop)
+        _check_rate("feature_mask", self.feature_mask)
+
+
+@dataclass(frozen=True)
+class PseudoLabelSettings:
+    """Stage I: encoders θ', prototypes Ỹ and assignment Q_T.
+
+    Attributes:
+        branches: the encoders; their embeddings stand side by side, and share one set of prototypes.
+        learning_rate: of Adam, for encoders and prototypes.
+        round_epochs: epochs between two looks at the pseudo-labels.
+        max_rounds: upper limit on the rounds.
+        min_gain: the label-free stopping rule: stop when a round raises the share of the embeddings' variance that
+            the pseudo-labels explain by less than this. 0 never stops early.
+        swap: weight of the swapped-prediction loss ℓ_swap.
+        decorrelation: weight of the decorrelation term on standardised embeddings; 0 leaves it (and the
+            standardisation) out.
+        temperature: of the softmax in ℓ_swap.
+        epsilon: ε of Sinkhorn.
+        tolerance: Sinkhorn stops when no prototype's share is off by more than this fraction.
+        max_iterations: cap on Sinkhorn's iterations.
+        hard_targets: round the assignment to one-hot inside ℓ_swap.
+        refinements: alternations of assignment and assignment means that turn prototypes into pseudo-labels; 0 keeps
+            the learned prototypes.
+    """
+
+    branches: tuple[Branch, ...] = (Branch(),)
+    learning_rate: float = 1e-3
+    round_epochs: int = 10
+    max_rounds: int = 10
+    min_gain: float = 0.01
+    swap: float = 1.0
+    decorrelation: float = 1e-3
+    temperature: float = 0.1
+    epsilon: float = 0.05
+    tolerance: float = 0.05
+    max_iterations: int = 20
+    hard_targets: bool = False
+    refinements: int = 10
+
+    def __post_init__(self) -> None:
+        _require(len(self.branches) >= 1, "branches is empty: stage I needs at least one encoder")
+        for name in ("learning_rate", "temperature", "epsilon", "tolerance"):
+            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: it must be above 0")
+        for name in ("round_epochs", "max_rounds", "max_iterations"):
+            _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("min_gain", "swap", "decorrelation", "refinements"):
+            _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}: it must not be negative")
+        _require(self.swap > 0 or self.decorrelation > 0, "swap and decorrelation are both 0: nothing would be learned")
+
+
+@dataclass(frozen=True)
+class SynthesisSettings:
+    """Stage II: synthetic features X'.
+
+    Attributes:
+        start: ``means`` starts from the assignment means of Â²X (on the data's manifold), ``nodes`` from the features
+            of random nodes.
+        steps: gradient steps per round on the distance of the encoded X' to Ỹ.
+        learning_rate: of those steps, relative to the root mean square of X'.
+    """
+
+    start: str = "means"
+    steps: int = 0
+    learning_rate: float = 1e-2
+
+    def __post_init__(self) -> None:
+        _require(self.start in ("means", "nodes"), f"start is {self.start!r}: choose means or nodes")
+        _require(self.steps >= 0, f"steps is {self.steps}: it must not be negative")
+        _require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}: it must be above 0")
+
+
+@dataclass(frozen=True)
+class CondenseSettings:
+    """Everything :func:`plgc.condense` can be told, apart from the size and the seed."""
+
+    preset: str = "default"
+    scaling: str = "auto"
+    pseudo_labels: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
+    synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
+
+    def __post_init__(self) -> None:
+        _require(self.scaling in SCALINGS, f"unknown feature scaling {self.scaling!r}: choose {', '.join(SCALINGS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and TOML."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> CondenseSettings:
+        """Read back what :meth:`to_dict` gave; missing values take their defaults, unknown ones are refused."""
+        values = dict(values)
+        stage_one = dict(values.pop("pseudo_labels", {}))
+        if "branches" in stage_one:
+            stage_one["branches"] = tuple(_build(Branch, branch) for branch in stage_one["branches"])
+        return replace(
+            _build(CondenseSettings, values),
+            pseudo_labels=_build(PseudoLabelSettings, stage_one),
+            synthesis=_build(SynthesisSettings, values.get("synthesis", {})),
+        )
+
+
+def _build(kind: type[T], values: Mapping[str, Any]) -> T:
+    known = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
+    unknown = sorted(set(values) - known)
+    _require(not unknown, f"unknown setting {', '.join(map(repr, unknown))}: known are {', '.join(sorted(known))}")
+    return kind(**values)

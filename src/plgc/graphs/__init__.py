@@ -1,0 +1,24 @@
+"""Graphs: loading, checking, splitting and making them. Everything here runs before, or beside, condensation."""
+
+from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs, save_npz
+from plgc.graphs.check import check_condensable, check_structure
+from plgc.graphs.load import load_graph, num_classes, training_subgraph, unlabelled
+from plgc.graphs.splits import draw_labels, draw_shots, generated_split
+from plgc.graphs.synthetic import citation_graph
+
+__all__ = [
+    "GraphEntry",
+    "check_condensable",
+    "check_structure",
+    "citation_graph",
+    "draw_labels",
+    "draw_shots",
+    "generated_split",
+    "get_graph",
+    "list_graphs",
+    "load_graph",
+    "num_classes",
+    "save_npz",
+    "training_subgraph",
+    "unlabelled",
+]

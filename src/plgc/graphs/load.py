@@ -1,0 +1,320 @@
+"""Where a graph comes in: a catalogue name, an npz file or a PyG ``Data``, always brought to one form.
+
+Labels and masks end here too: :func:`unlabelled` is what condensation gets to see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, Dataset
+
+from plgc.errors import GraphError, GraphNotFoundError, LabelError, SettingError
+from plgc.graphs import catalog
+from plgc.graphs.check import MASKS, as_features, check_structure, csr_features, node_count, take_rows
+from plgc.graphs.splits import PER_CLASS, generated_split
+
+CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
+
+
+def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: int = 0) -> Data:
+    """Load a graph and bring it to the form the rest of the package expects.
+
+    Args:
+        source: a catalogue name (``"cora"``), the path of an npz file in our format, or a PyG ``Data``, which is
+            copied and never changed. A name the catalogue knows wins over a file of the same name without a suffix.
+        split: which of several fixed splits to use, counted from 0.
+        seed: seed of the generated split; used only for a graph that has labels and no masks.
+
+    Returns:
+        A new ``Data`` on the CPU with
+
+        - ``x``: float32, dense, or ``torch.sparse_csr`` where the source is sparse; not row-normalised; None for a
+          graph without features;
+        - ``edge_index``: int64 [2, E], both directions of every edge, no duplicates, no self-loops, sorted;
+        - ``edge_weight`` where the source has it: duplicates are summed, then the larger of the two directions
+          counts for both (so a symmetric graph keeps its weights);
+        - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
+        - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
+        - ``num_nodes``, ``name`` and ``split_origin``, a sentence on where the masks come from.
+
+    Raises:
+        GraphNotFoundError: nothing is found under that name or path.
+        GraphError: what was found is not a sound graph; the message names the value.
+        SettingError: there is no such split.
+    """
+    if isinstance(split, bool) or not isinstance(split, int):
+        raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
+    raw = _open(source)
+    data = _standard(raw)
+    _set_split(data, raw, split, seed)
+    return data
+
+
+def num_classes(data: Data) -> int:
+    """The number of classes: the largest label + 1.
+
+    Raises:
+        LabelError: the graph has no labels.
+    """
+    y = data._store.get("y")
+    if y is None or y.numel() == 0 or int(y.max()) < 0:
+        raise LabelError(f"{data._store.get('name', 'the graph')} has no labels (y is missing or −1 throughout)")
+    return int(y.max()) + 1
+
+
+def unlabelled(graph: Data) -> Data:
+    """Return a new ``Data`` of features and edges alone, sharing their tensors: no labels, no masks, no names."""
+    bare = Data(x=graph.x, edge_index=graph.edge_index, num_nodes=node_count(graph))
+    if graph._store.get("edge_weight") is not None:
+        bare.edge_weight = graph.edge_weight
+    return bare
+
+
+def training_subgraph(graph: Data) -> Data:
+    """Return the subgraph induced by the training nodes: the inductive cut, in which nothing else can be seen.
+
+    Raises:
+        GraphError: the graph has no training nodes.
+    """
+    mask, weight = graph._store.get("train_mask"), graph._store.get("edge_weight")
+    if mask is None or graph.edge_index is None or not bool(mask.any()):
+        raise GraphError("the graph has no training nodes (train_mask is missing or empty): set one, or use all nodes")
+    kept = mask.nonzero().flatten()
+    number = torch.full((mask.numel(),), -1, dtype=torch.int64)
+    number[kept] = torch.arange(kept.numel())
+    edge_index = number[graph.edge_index]
+    inside = (edge_index >= 0).all(dim=0)
+    cut = Data(edge_index=edge_index[:, inside], num_nodes=kept.numel())
+    cut.x = None if graph.x is None else take_rows(graph.x, kept)
+    if weight is not None:
+        cut.edge_weight = weight[inside]
+    for key in ("y", "y_multi"):
+        if graph._store.get(key) is not None:
+            cut[key] = graph[key][kept]
+    cut.train_mask = torch.ones(kept.numel(), dtype=torch.bool)
+    cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
+    cut.name = graph._store.get("name", "graph")
+    cut.split_origin = f"{graph._store.get('split_origin', 'own masks')}, training nodes only"
+    return cut
+
+
+def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    """Return every edge in both directions, once, sorted by (row, column), without self-loops; and the weights.
+
+    Weights of duplicates are summed first; then each pair of directions takes the larger weight of the two.
+    """
+    row, column = edge_index[:, edge_index[0] != edge_index[1]]
+    if weight is None:
+        key = torch.cat([row * nodes + column, column * nodes + row]).unique()
+        return torch.stack([key // nodes, key % nodes]), None
+    weight = weight[edge_index[0] != edge_index[1]]
+    key, place = (row * nodes + column).unique(return_inverse=True)
+    weight = torch.zeros(key.numel(), dtype=weight.dtype).index_add_(0, place, weight)
+    key, place = torch.cat([key, key % nodes * nodes + key // nodes]).unique(return_inverse=True)
+    weight = torch.zeros(key.numel(), dtype=weight.dtype).scatter_reduce_(0, place, weight.repeat(2), "amax")
+    return torch.stack([key // nodes, key % nodes]), weight
+
+
+def _open(source: Any) -> Data:
+    """The source as a raw ``Data`` with a name and, where it is known already, a split_origin."""
+    if isinstance(source, Data):
+        raw = Data.from_dict(source.to_dict())
+        raw.name = source._store["name"] if isinstance(source._store.get("name"), str) else "graph"
+        return raw
+    if isinstance(source, os.PathLike):
+        return _read_npz(Path(source))
+    if not isinstance(source, str):
+        hint = " (give one of its graphs: dataset[0])" if isinstance(source, Dataset) else ""
+        raise GraphError(
+            f"cannot load a graph from a {type(source).__name__}{hint}: expected a name, a path or a PyG Data"
+        )
+    if _is_path(source):
+        return _read_npz(Path(os.path.expanduser(source)))
+    found = catalog.open_graph(source)
+    return found if isinstance(found, Data) else _read_npz(found, catalog.display_name(found.stem))
+
+
+def _is_path(source: str) -> bool:
+    separators = {"/", os.sep, os.altsep or os.sep}
+    if source.lower().endswith(".npz") or any(separator in source for separator in separators):
+        return True
+    return not catalog.is_known(source) and os.path.exists(source)
+
+
+def _read_npz(path: Path, name: str | None = None) -> Data:
+    """Read our npz format; whatever is wrong with the file comes out as a GraphError that names it."""
+    if not os.path.exists(path):
+        raise GraphNotFoundError(f"no such file: {path}")
+    if os.path.isdir(path):
+        raise GraphError(f"{path} is a folder, expected an npz file")
+    try:
+        arrays = _read_arrays(path)
+    except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
+        raise GraphError(
+            f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
+            "Python objects are never opened"
+        ) from error
+    try:
+        raw = _raw_graph(arrays)
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from error
+    raw.name = name or path.stem
+    return raw
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    known = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS)
+    with open(path, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it holds a single array")
+        arrays: dict[str, Any] = {key: archive[key] for key in known if key in archive}
+        arrays["meta"] = catalog.read_meta(archive)
+    return arrays
+
+
+def _raw_graph(arrays: Mapping[str, Any]) -> Data:
+    """Turn the arrays of a file into a raw ``Data``, masks as [N] or [N, S]."""
+    if "edge_index" not in arrays:
+        raise GraphError("it has no edge_index")
+    present = [key for key in CSR_KEYS if key in arrays]
+    if present and "x" in arrays:
+        raise GraphError(f"it has both x and {present[0]}: keep either dense or CSR features")
+    if present and len(present) < len(CSR_KEYS):
+        missing = [key for key in CSR_KEYS if key not in arrays]
+        raise GraphError(f"its CSR features are incomplete: {', '.join(missing)} missing")
+    raw = Data(x=arrays.get("x"))
+    if present:
+        raw.x = csr_features(*(arrays[key] for key in CSR_KEYS))
+        raw.num_nodes = int(arrays["x_shape"][0])  # also where x has no columns
+    for key in ("edge_index", "y", "y_multi", "edge_weight", *MASKS):
+        if key in arrays:
+            raw[key] = _tensor(key, arrays[key])
+    if "num_nodes" in arrays:
+        if arrays["num_nodes"].ndim != 0 or arrays["num_nodes"].dtype.kind not in "iu":
+            raise GraphError(f"num_nodes is {arrays['num_nodes'].tolist()}, expected one whole number")
+        raw.num_nodes = int(arrays["num_nodes"])
+    for key in MASKS:
+        if key in arrays and raw[key].dim() == 2 and raw[key].size(1) == node_count(raw):
+            raw[key] = raw[key].t()
+    if isinstance(arrays["meta"].get("split_origin"), str):
+        raw.split_origin = arrays["meta"]["split_origin"]
+    else:
+        raw.split_origin = "public split"
+    return raw
+
+
+def _tensor(key: str, array: np.ndarray) -> Tensor:
+    if array.dtype.kind not in "fiub":
+        raise GraphError(f"{key} holds {array.dtype} values, expected numbers")
+    plain = {"f": np.dtype(np.float64), "u": np.dtype(np.int64)}.get(array.dtype.kind, array.dtype.newbyteorder("="))
+    return torch.from_numpy(array.astype(plain))
+
+
+def _standard(raw: Data) -> Data:
+    """Features, edges and labels in the form of :func:`load_graph`."""
+    raw.num_nodes = nodes = node_count(raw)  # while x still has its rows, should it have no columns
+    try:
+        raw.x = as_features(raw.x)
+        check_structure(raw)
+    except GraphError as error:
+        raise GraphError(f"{raw.name}: {error}") from error
+    edge_index, weight = raw["edge_index"], raw._store.get("edge_weight")
+    edge_index = edge_index.detach().cpu().to(torch.int64)
+    weight = None if weight is None else weight.detach().cpu().flatten().to(torch.float32)
+    edge_index, weight = symmetric_edges(edge_index, nodes, weight)
+    data = Data(x=raw.x, edge_index=edge_index, num_nodes=nodes, name=raw.name)
+    if weight is not None:
+        data.edge_weight = weight
+    if raw._store.get("y") is not None:
+        y = _labels(raw.y, nodes, raw.name)
+        if bool((y >= 0).any()):
+            data.y = y
+    if raw._store.get("y_multi") is not None:
+        if raw.y_multi.dim() != 2 or raw.y_multi.size(0) != nodes:
+            raise GraphError(f"{raw.name}: y_multi has shape {list(raw.y_multi.shape)}, expected [{nodes}, C]")
+        data.y_multi = raw.y_multi.detach().cpu().clone()
+    return data
+
+
+def _labels(y: Any, nodes: int, name: str) -> Tensor:
+    if not isinstance(y, Tensor) or y.is_complex():
+        raise GraphError(f"{name}: y is {type(y).__name__}, expected integer labels")
+    if y.dim() == 2 and y.size(1) == 1:
+        y = y.flatten()
+    if y.dim() != 1 or y.numel() != nodes:
+        raise GraphError(
+            f"{name}: y has shape {list(y.shape)}, but the graph has {nodes} nodes: expected one label per node "
+            "(keep several labels per node as y_multi)"
+        )
+    y = y.detach().cpu()
+    labels = y.to(torch.int64, copy=True)
+    bad = ((labels < -1) | (labels != y)).nonzero().flatten()
+    if bad.numel():
+        value = y[bad[0]].item()
+        raise GraphError(f"{name}: y[{int(bad[0])}] is {value}, expected a class number from 0, or −1 for unlabelled")
+    return labels
+
+
+def _set_split(data: Data, raw: Data, split: int, seed: int) -> None:
+    """Give ``data`` its masks: the chosen one of the source's splits, or a generated one."""
+    name, nodes = data.name, node_count(data)
+    given = {key: _mask(raw[key], key, nodes, name) for key in MASKS if raw._store.get(key) is not None}
+    if given and "train_mask" not in given:
+        raise GraphError(f"{name} has {', '.join(given)} but no train_mask: give it too, or none of them")
+    counts = {mask.size(1) for mask in given.values() if mask.size(1) > 1}
+    if len(counts) > 1:
+        shapes = ", ".join(f"{key} {mask.size(1)}" for key, mask in given.items())
+        raise GraphError(f"{name}: the masks disagree on the number of splits ({shapes})")
+    total = counts.pop() if counts else 1
+    if not 0 <= split < total:
+        many = f"{total} splits (0 to {total - 1})" if total > 1 else "one split (0)" if given else "no fixed splits"
+        other = "; a generated split is drawn by seed" if not given else ""
+        raise SettingError(f"split={split}, but {name} has {many}{other}")
+    if given:
+        for key in MASKS:
+            mask = given.get(key, torch.zeros(nodes, 1, dtype=torch.bool))
+            data[key] = mask[:, split if mask.size(1) > 1 else 0].clone()
+        own = raw._store.get("split_origin")
+        data.split_origin = (
+            f"split {split} of {total}" if total > 1 else own if isinstance(own, str) else "the graph's own split"
+        )
+        both = (data.train_mask & data.test_mask).nonzero().flatten()
+        if both.numel():
+            raise GraphError(
+                f"{name}: {both.numel()} node(s) are in train_mask and test_mask at once, the first is node "
+                f"{int(both[0])}: a node can be in one only"
+            )
+    elif data._store.get("y") is not None:
+        data.train_mask, data.val_mask, data.test_mask = generated_split(data["y"], seed)
+        data.split_origin = (
+            f"generated split, seed {seed} ({PER_CLASS} per class, {int(data.val_mask.sum())} validation, rest test)"
+        )
+    else:
+        data.split_origin = "no split (the graph has no labels)"
+
+
+def _mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
+    """A mask as bool [N, S]."""
+    if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
+        seen = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise GraphError(f"{name}: {key} holds {seen} values, expected booleans")
+    mask = mask.detach().cpu()
+    if mask.dtype != torch.bool and bool(((mask != 0) & (mask != 1)).any()):
+        raise GraphError(f"{name}: {key} holds values other than 0 and 1 (up to {int(mask.max())}), expected booleans")
+    if mask.dim() == 1:
+        mask = mask.unsqueeze(1)
+    elif mask.dim() == 2 and mask.size(0) != nodes:
+        mask = mask.t()
+    if mask.dim() != 2 or mask.size(0) != nodes or mask.size(1) == 0:
+        raise GraphError(
+            f"{name}: {key} has shape {list(mask.shape)}, but the graph has {nodes} nodes: expected [N] or [S, N]"
+        )
+    return mask.to(torch.bool)

@@ -1,0 +1,101 @@
+"""What the method sees of a graph: scaled features X and the normalised adjacency Â. Labels cannot come this far."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.errors import GraphError
+from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features, times
+
+SCALINGS = ("auto", "l1", "l2", "none")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A graph ready for a GNN: features (dense or sparse) on one device, and Â."""
+
+    x: Features
+    adjacency: Adjacency
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.adjacency.num_nodes
+
+    @property
+    def num_features(self) -> int:
+        """f."""
+        return self.x.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return self.adjacency.crow.device
+
+
+def resolve_scaling(x: Tensor, scaling: str) -> str:
+    """Turn ``auto`` into a concrete row scaling: ``l1`` for counts and bags of words, ``none`` where signs matter."""
+    if scaling != "auto":
+        return scaling
+    values = x.values() if x.layout == torch.sparse_csr else x
+    return "l1" if bool((values >= 0).all()) else "none"
+
+
+def scale_rows(x: Tensor, scaling: str) -> Tensor:
+    """Divide every row of X by its ℓ1 or ℓ2 norm (rows of zeros stay); ``none`` returns X as it is."""
+    if scaling == "none":
+        return x
+    order = {"l1": 1.0, "l2": 2.0}[scaling]
+    if x.layout != torch.sparse_csr:
+        norm = torch.linalg.vector_norm(x, ord=order, dim=1, keepdim=True)
+        return x / torch.where(norm > 0, norm, torch.ones_like(norm))
+    crow, values = x.crow_indices(), x.values()
+    row = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), crow[1:] - crow[:-1])
+    norm = torch.zeros(x.shape[0], device=x.device).index_add_(0, row, values.abs() ** order) ** (1.0 / order)
+    norm = torch.where(norm > 0, norm, torch.ones_like(norm))
+    return torch.sparse_csr_tensor(crow, x.col_indices(), values / norm[row], x.shape)
+
+
+def prepare(graph: Data, scaling: str, device: torch.device | str = "cpu") -> Inputs:
+    """Scale the features, build Â and move both to ``device``. Reads x, edge_index and edge_weight, nothing else."""
+    x = graph.x
+    if x is None:
+        raise GraphError("this graph has no node features (x): give it some before condensing or training on it")
+    if x.layout == torch.sparse_csr and _density(x) > 0.25:
+        x = x.to_dense()  # a sparse product would cost more than it saves
+    x = scale_rows(x.to(device=device, dtype=torch.float32), scaling)
+    features: Features = sparse_features(x) if x.layout == torch.sparse_csr else x
+    assert graph.edge_index is not None and graph.num_nodes is not None
+    weight = graph.edge_weight.to(device) if "edge_weight" in graph else None
+    return Inputs(features, build_adjacency(graph.edge_index.to(device), graph.num_nodes, weight))
+
+
+def _density(x: Tensor) -> float:
+    return x.values().numel() / max(1, x.shape[0] * x.shape[1])
+
+
+def mean_rows(x: Features, weights: Tensor) -> Tensor:
+    """Weighted means of X's rows, ``weightsᵀ X`` for weights [N, K], without making a sparse X dense."""
+    if isinstance(x, SparseFeatures):
+        return (x.transpose @ weights).t().contiguous()
+    return weights.t() @ x
+
+
+def fingerprint(graph: Data) -> str:
+    """SHA-256 over features and edges, to tell whether two runs saw the same graph; it reveals no content."""
+    digest = hashlib.sha256()
+    assert graph.x is not None and graph.edge_index is not None
+    x = graph.x
+    parts = [x.crow_indices(), x.col_indices(), x.values()] if x.layout == torch.sparse_csr else [x]
+    for tensor in [*parts, graph.edge_index, *([graph.edge_weight] if "edge_weight" in graph else [])]:
+        digest.update(f"{tuple(tensor.shape)} {tensor.dtype};".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+__all__ = ["SCALINGS", "Inputs", "fingerprint", "mean_rows", "prepare", "resolve_scaling", "scale_rows", "times"]

@@ -1,0 +1,196 @@
+"""Stage I: learn encoders GNN_θ', prototypes and the balanced assignment Q_T, without labels (section 3.1.1).
+
+Each epoch draws two views per encoder, assigns the nodes of each view to the prototypes with Sinkhorn, and asks each
+view to predict the other's assignment (ℓ_swap). A decorrelation term on standardised embeddings, as in CCA-SSG,
+keeps them from collapsing where Sinkhorn alone does not. Several encoders (branches) stand side by side: a node's
+embedding is the concatenation of one unit vector per branch, and the prototypes live in that joint space.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plgc.augment import augment
+from plgc.config import PseudoLabelSettings
+from plgc.encoder import GNN
+from plgc.inputs import Inputs
+from plgc.sinkhorn import Assignment, sinkhorn
+
+
+@dataclass
+class StageOne:
+    """What stage I carries from one epoch to the next."""
+
+    settings: PseudoLabelSettings
+    encoders: nn.ModuleList
+    prototypes: nn.Parameter
+    optimizer: torch.optim.Optimizer
+    generator: torch.Generator
+    potentials: list[Tensor | None]
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Width of each branch's part of the embedding."""
+        return tuple(branch.width for branch in self.settings.branches)
+
+    @property
+    def standardized(self) -> bool:
+        """Whether embeddings are standardised before they are normalised (they are wherever they are decorrelated)."""
+        return self.settings.decorrelation > 0
+
+
+@dataclass(frozen=True)
+class PseudoLabels:
+    """Pseudo-labels Ỹ with the assignment they are the means of.
+
+    Attributes:
+        vectors: Ỹ, one unit vector per block, [K, d].
+        weights: how much of each pseudo-label every node carries, columns summing to one, [N, K].
+        counts: nodes per pseudo-label after rounding, s_k, [K].
+        explained: share of the embeddings' variance that the pseudo-labels explain: the label-free score.
+    """
+
+    vectors: Tensor
+    weights: Tensor
+    counts: Tensor
+    explained: float
+
+
+def unit_blocks(embedding: Tensor, blocks: tuple[int, ...]) -> Tensor:
+    """Scale every block of columns to unit length, and the whole to unit length too: [N, Σd]."""
+    parts = [F.normalize(part, dim=1) for part in embedding.split(list(blocks), dim=1)]
+    return torch.cat(parts, dim=1) / math.sqrt(len(blocks))
+
+
+def start_stage_one(inputs: Inputs, count: int, settings: PseudoLabelSettings, seed: int) -> StageOne:
+    """Initialise encoders from the seed, and K prototypes on well-spread nodes of the first embedding."""
+    generator = torch.Generator().manual_seed(seed)
+    encoders = nn.ModuleList(
+        GNN(b.kind, inputs.num_features, b.width, b.width, layers=b.layers, generator=generator)
+        for b in settings.branches
+    ).to(inputs.device)
+    width = sum(branch.width for branch in settings.branches)
+    prototypes = nn.Parameter(torch.empty(count, width, device=inputs.device))
+    optimizer = torch.optim.Adam([*encoders.parameters(), prototypes], lr=settings.learning_rate)
+    stage = StageOne(settings, encoders, prototypes, optimizer, generator, [None, None])
+    with torch.no_grad():
+        prototypes.copy_(spread_rows(embed(stage, inputs), count, generator))
+    return stage
+
+
+@torch.no_grad()
+def embed(stage: StageOne, inputs: Inputs) -> Tensor:
+    """Z: the embedding of every node of the whole graph, [N, Σd]."""
+    hidden = [encoder(inputs.x, inputs.adjacency) for encoder in stage.encoders]
+    return _unit(stage, hidden)
+
+
+def _unit(stage: StageOne, hidden: list[Tensor]) -> Tensor:
+    if stage.standardized:
+        hidden = [standardize(part) for part in hidden]
+    return unit_blocks(torch.cat(hidden, dim=1), stage.blocks)
+
+
+def standardize(hidden: Tensor) -> Tensor:
+    """Centre every column and scale it to unit variance."""
+    return (hidden - hidden.mean(0)) / (hidden.std(0) + 1e-6)
+
+
+def train_epoch(stage: StageOne, inputs: Inputs) -> float:
+    """One step of ℒ_pseudo (eq. 6) with decorrelation; returns the loss."""
+    settings = stage.settings
+    views: list[list[Tensor]] = [[], []]
+    for branch, encoder in zip(settings.branches, stage.encoders, strict=True):
+        for view in views:
+            drawn = augment(
+                inputs.adjacency, inputs.num_features, branch.edge_drop, branch.feature_mask, stage.generator
+            )
+            view.append(encoder(inputs.x, drawn.adjacency, drawn.feature_mask))
+    loss = torch.zeros((), device=inputs.device)
+    if settings.decorrelation > 0:
+        views = [[standardize(hidden) for hidden in view] for view in views]
+        for first, second in zip(*views, strict=True):
+            loss = loss + decorrelation_loss(first, second, settings.decorrelation)
+    if settings.swap > 0:
+        unit = [unit_blocks(torch.cat(view, dim=1), stage.blocks) for view in views]
+        loss = loss + settings.swap * swapped_prediction_loss(stage, unit[0], unit[1])
+    stage.optimizer.zero_grad()
+    loss.backward()
+    stage.optimizer.step()
+    return float(loss.detach())
+
+
+def decorrelation_loss(first: Tensor, second: Tensor, weight: float) -> Tensor:
+    """Agreement of two standardised views, and the distance of each view's correlation matrix from the identity."""
+    nodes, width = first.shape
+    identity = torch.eye(width, device=first.device)
+    agreement = (first * second).sum() / nodes
+    correlation = sum((identity - view.t() @ view / nodes).pow(2).sum() for view in (first, second))
+    return -agreement + weight * correlation
+
+
+def swapped_prediction_loss(stage: StageOne, first: Tensor, second: Tensor) -> Tensor:
+    """ℓ_swap: each view's embedding predicts the other view's balanced assignment (eqs. 4 and 5)."""
+    settings = stage.settings
+    prototypes = unit_blocks(stage.prototypes, stage.blocks)
+    scores = [first @ prototypes.t(), second @ prototypes.t()]
+    targets = []
+    for index, score in enumerate(scores):
+        assignment = _assign(score.detach(), settings, stage.potentials[index])
+        stage.potentials[index] = assignment.potential
+        hard = F.one_hot(assignment.hard, score.shape[1]).to(score.dtype)
+        targets.append(hard if settings.hard_targets else assignment.plan)
+    log_probability = [F.log_softmax(score / settings.temperature, dim=1) for score in scores]
+    return -(targets[1] * log_probability[0]).sum(1).mean() - (targets[0] * log_probability[1]).sum(1).mean()
+
+
+def _assign(scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | None) -> Assignment:
+    return sinkhorn(
+        scores,
+        epsilon=settings.epsilon,
+        tolerance=settings.tolerance,
+        max_iterations=settings.max_iterations,
+        potential=potential,
+    )
+
+
+@torch.no_grad()
+def read_pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
+    """Pseudo-labels of the current embedding: alternate the balanced assignment and its means (Lemma 3).
+
+    The prototypes take over the result, so that the next round of training starts from it.
+    """
+    vectors, potential = unit_blocks(stage.prototypes, stage.blocks), None
+    for _ in range(max(1, stage.settings.refinements)):
+        assignment = _assign(embedding @ vectors.t(), stage.settings, potential)
+        potential = assignment.potential
+        weights = assignment.plan / assignment.plan.sum(0)
+        if stage.settings.refinements > 0:
+            vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+    hard = assignment.hard
+    counts = torch.bincount(hard, minlength=vectors.shape[0])
+    if stage.settings.refinements > 0:
+        stage.prototypes.copy_(vectors)
+    residual = (embedding - vectors[hard]).pow(2).sum()
+    explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
+    return PseudoLabels(vectors, weights, counts, explained)
+
+
+@torch.no_grad()
+def spread_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Pick ``count`` unit rows far from each other (the seeding of k-means++)."""
+    first = int(torch.randint(rows.shape[0], (1,), generator=generator))
+    chosen = [first]
+    distance = (2 - 2 * (rows @ rows[first])).clamp(min=0)
+    for _ in range(count - 1):
+        share = torch.cumsum(distance.double().cpu(), 0)
+        drawn = torch.rand(1, generator=generator, dtype=torch.float64) * share[-1]
+        pick = min(int(torch.searchsorted(share, drawn)), rows.shape[0] - 1)
+        chosen.append(pick)
+        distance = torch.minimum(distance, (2 - 2 * (rows @ rows[pick])).clamp(min=0))
+    return rows[chosen]
