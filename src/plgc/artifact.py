@@ -3,8 +3,9 @@
 Tensors: ``features`` X' [K, f] float32, ``pseudo_labels`` Ỹ [K, d] float32, ``counts`` [K] int64 (how many original
 nodes each synthetic node stands for). The header has one metadata entry, ``plgc``: a JSON object with ``format``,
 ``schema``, ``version`` (of the package), ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks``
-(how Ỹ's columns split into one unit vector per encoder), ``settings``, ``curves`` (losses of both stages), ``source``
-(node, edge and feature counts of the original) and ``fingerprint``. No pickle, no time, no path, no host, no name.
+(how Ỹ's columns split into one unit vector per encoder), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen
+from the graph itself), ``curves`` (losses of both stages), ``source`` (node, edge and feature counts of the original)
+and ``fingerprint``. No pickle, no time, no path, no host, no name.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class CondensedGraph:
     seed: int
     threads: int
     settings: dict[str, Any]
+    nodes_requested: int
+    chosen: dict[str, Any] = field(default_factory=dict)
     curves: dict[str, list[float]] = field(default_factory=dict)
     source: dict[str, int] = field(default_factory=dict)
     fingerprint: str | None = None
@@ -70,6 +73,8 @@ class CondensedGraph:
             "scaling": self.scaling,
             "blocks": list(self.blocks),
             "settings": self.settings,
+            "nodes_requested": self.nodes_requested,
+            "chosen": self.chosen,
             "curves": self.curves,
             "source": self.source,
             "fingerprint": self.fingerprint,
@@ -96,6 +101,8 @@ class CondensedGraph:
                 seed=int(header["seed"]),
                 threads=int(header["threads"]),
                 settings=dict(header["settings"]),
+                nodes_requested=int(header["nodes_requested"]),
+                chosen=dict(header["chosen"]),
                 curves={str(name): [float(v) for v in values] for name, values in dict(header["curves"]).items()},
                 source={str(name): int(value) for name, value in dict(header["source"]).items()},
                 fingerprint=header["fingerprint"],

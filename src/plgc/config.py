@@ -7,7 +7,7 @@ settings per dataset: what must adapt to a graph (row scaling, length of trainin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from plgc.encoder import KINDS
@@ -46,11 +46,22 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """One choice of encoders, for graphs on which twin encoders agree at least this much."""
+
+    branches: tuple[Branch, ...] = (Branch(),)
+    agreement: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(len(self.branches) >= 1, "branches is empty: stage I needs at least one encoder")
+        _require(0.0 <= self.agreement <= 1.0, f"agreement is {self.agreement}: it lies between 0 and 1")
+
+
+@dataclass(frozen=True)
 class PseudoLabelSettings:
     """Stage I: encoders θ', prototypes Ỹ and assignment Q_T.
 
     Attributes:
-        branches: the encoders; their embeddings stand side by side, and share one set of prototypes.
         learning_rate: of Adam, for encoders and prototypes.
         round_epochs: epochs between two looks at the pseudo-labels.
         max_rounds: upper limit on the rounds.
@@ -68,7 +79,6 @@ class PseudoLabelSettings:
             the learned prototypes.
     """
 
-    branches: tuple[Branch, ...] = (Branch(),)
     learning_rate: float = 1e-3
     round_epochs: int = 10
     max_rounds: int = 10
@@ -83,7 +93,6 @@ class PseudoLabelSettings:
     refinements: int = 10
 
     def __post_init__(self) -> None:
-        _require(len(self.branches) >= 1, "branches is empty: stage I needs at least one encoder")
         for name in ("learning_rate", "temperature", "epsilon", "tolerance"):
             _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: it must be above 0")
         for name in ("round_epochs", "max_rounds", "max_iterations"):
@@ -105,7 +114,7 @@ class SynthesisSettings:
     """
 
     start: str = "means"
-    steps: int = 0
+    steps: int = 20
     learning_rate: float = 1e-2
 
     def __post_init__(self) -> None:
@@ -114,17 +123,46 @@ class SynthesisSettings:
         _require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}: it must be above 0")
 
 
+TWINS = (Branch(), Branch())
+STRICT = (Branch(width=128, edge_drop=0.5, feature_mask=0.3), Branch(width=128, edge_drop=0.5, feature_mask=0.5))
+DEFAULT_LADDER = (
+    Rung(TWINS, agreement=0.95),
+    Rung((Branch(), *STRICT), agreement=0.86),
+    Rung(STRICT, agreement=0.0),
+)
+
+
 @dataclass(frozen=True)
 class CondenseSettings:
-    """Everything :func:`plgc.condense` can be told, apart from the size and the seed."""
+    """Everything :func:`plgc.condense` can be told, apart from the size and the seed.
+
+    Attributes:
+        preset: the name these settings go by.
+        scaling: row scaling of the features: ``l1``, ``l2``, ``none``, or ``auto`` to look at them.
+        ladder: the label-free model choice. The first rung's encoders, twins that differ only in their random start,
+            are trained for ``probe_rounds``; the first rung whose ``agreement`` theirs reaches is used. Where twins
+            disagree they learn noise, and narrower encoders with stronger augmentation learn more. One rung: no choice.
+        probe_rounds: rounds of training before the twins are compared.
+        pseudo_labels: stage I.
+        synthesis: stage II.
+    """
 
     preset: str = "default"
     scaling: str = "auto"
+    ladder: tuple[Rung, ...] = DEFAULT_LADDER
+    probe_rounds: int = 3
     pseudo_labels: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
 
     def __post_init__(self) -> None:
         _require(self.scaling in SCALINGS, f"unknown feature scaling {self.scaling!r}: choose {', '.join(SCALINGS)}")
+        _require(len(self.ladder) >= 1, "ladder is empty: name at least one rung of encoders")
+        _require(self.ladder[-1].agreement == 0.0, "the ladder's last rung must have agreement 0, to catch every graph")
+        _require(
+            len(self.ladder) == 1 or len(self.ladder[0].branches) >= 2,
+            "the ladder's first rung needs two encoders whose agreement can be measured",
+        )
+        _require(self.probe_rounds >= 1, f"probe_rounds is {self.probe_rounds}: it must be at least 1")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and TOML."""
@@ -134,14 +172,34 @@ class CondenseSettings:
     def from_dict(values: Mapping[str, Any]) -> CondenseSettings:
         """Read back what :meth:`to_dict` gave; missing values take their defaults, unknown ones are refused."""
         values = dict(values)
-        stage_one = dict(values.pop("pseudo_labels", {}))
-        if "branches" in stage_one:
-            stage_one["branches"] = tuple(_build(Branch, branch) for branch in stage_one["branches"])
-        return replace(
-            _build(CondenseSettings, values),
-            pseudo_labels=_build(PseudoLabelSettings, stage_one),
-            synthesis=_build(SynthesisSettings, values.get("synthesis", {})),
-        )
+        if "ladder" in values:
+            values["ladder"] = tuple(_build_rung(rung) for rung in values["ladder"])
+        values["pseudo_labels"] = _build(PseudoLabelSettings, values.get("pseudo_labels", {}))
+        values["synthesis"] = _build(SynthesisSettings, values.get("synthesis", {}))
+        return _build(CondenseSettings, values)
+
+
+def _build_rung(values: Mapping[str, Any]) -> Rung:
+    values = dict(values)
+    values["branches"] = tuple(_build(Branch, branch) for branch in values.get("branches", ()))
+    return _build(Rung, values)
+
+
+PAPER = CondenseSettings(
+    preset="paper",
+    ladder=(Rung((Branch(),)),),
+    pseudo_labels=PseudoLabelSettings(
+        min_gain=0.0, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
+    ),
+    synthesis=SynthesisSettings(start="nodes", steps=100, learning_rate=0.1),
+)
+PRESETS = {"default": CondenseSettings(), "paper": PAPER}
+
+
+def preset(name: str) -> CondenseSettings:
+    """The settings that go by this name."""
+    _require(name in PRESETS, f"unknown preset {name!r}: choose {' or '.join(PRESETS)}")
+    return PRESETS[name]
 
 
 def _build(kind: type[T], values: Mapping[str, Any]) -> T:

@@ -16,10 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.augment import augment
-from plgc.config import PseudoLabelSettings
+from plgc.config import Branch, PseudoLabelSettings
 from plgc.encoder import GNN
 from plgc.inputs import Inputs
 from plgc.sinkhorn import Assignment, sinkhorn
+
+TINY = 1e-12  # keeps constant columns and empty rows from dividing by zero
 
 
 @dataclass
@@ -27,6 +29,7 @@ class StageOne:
     """What stage I carries from one epoch to the next."""
 
     settings: PseudoLabelSettings
+    branches: tuple[Branch, ...]
     encoders: nn.ModuleList
     prototypes: nn.Parameter
     optimizer: torch.optim.Optimizer
@@ -36,7 +39,7 @@ class StageOne:
     @property
     def blocks(self) -> tuple[int, ...]:
         """Width of each branch's part of the embedding."""
-        return tuple(branch.width for branch in self.settings.branches)
+        return tuple(branch.width for branch in self.branches)
 
     @property
     def standardized(self) -> bool:
@@ -67,17 +70,19 @@ def unit_blocks(embedding: Tensor, blocks: tuple[int, ...]) -> Tensor:
     return torch.cat(parts, dim=1) / math.sqrt(len(blocks))
 
 
-def start_stage_one(inputs: Inputs, count: int, settings: PseudoLabelSettings, seed: int) -> StageOne:
+def start_stage_one(
+    inputs: Inputs, count: int, branches: tuple[Branch, ...], settings: PseudoLabelSettings, seed: int
+) -> StageOne:
     """Initialise encoders from the seed, and K prototypes on well-spread nodes of the first embedding."""
     generator = torch.Generator().manual_seed(seed)
     encoders = nn.ModuleList(
         GNN(b.kind, inputs.num_features, b.width, b.width, layers=b.layers, generator=generator)
-        for b in settings.branches
+        for b in branches
     ).to(inputs.device)
-    width = sum(branch.width for branch in settings.branches)
+    width = sum(branch.width for branch in branches)
     prototypes = nn.Parameter(torch.empty(count, width, device=inputs.device))
     optimizer = torch.optim.Adam([*encoders.parameters(), prototypes], lr=settings.learning_rate)
-    stage = StageOne(settings, encoders, prototypes, optimizer, generator, [None, None])
+    stage = StageOne(settings, branches, encoders, prototypes, optimizer, generator, [None, None])
     with torch.no_grad():
         prototypes.copy_(spread_rows(embed(stage, inputs), count, generator))
     return stage
@@ -96,16 +101,23 @@ def _unit(stage: StageOne, hidden: list[Tensor]) -> Tensor:
     return unit_blocks(torch.cat(hidden, dim=1), stage.blocks)
 
 
+def column_moments(hidden: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of every column."""
+    variance, mean = torch.var_mean(hidden, dim=0, correction=0)
+    return mean, variance.clamp(min=TINY).sqrt()
+
+
 def standardize(hidden: Tensor) -> Tensor:
     """Centre every column and scale it to unit variance."""
-    return (hidden - hidden.mean(0)) / (hidden.std(0) + 1e-6)
+    mean, deviation = column_moments(hidden)
+    return (hidden - mean) / deviation
 
 
 def train_epoch(stage: StageOne, inputs: Inputs) -> float:
     """One step of ℒ_pseudo (eq. 6) with decorrelation; returns the loss."""
     settings = stage.settings
     views: list[list[Tensor]] = [[], []]
-    for branch, encoder in zip(settings.branches, stage.encoders, strict=True):
+    for branch, encoder in zip(stage.branches, stage.encoders, strict=True):
         for view in views:
             drawn = augment(
                 inputs.adjacency, inputs.num_features, branch.edge_drop, branch.feature_mask, stage.generator
@@ -113,12 +125,10 @@ def train_epoch(stage: StageOne, inputs: Inputs) -> float:
             view.append(encoder(inputs.x, drawn.adjacency, drawn.feature_mask))
     loss = torch.zeros((), device=inputs.device)
     if settings.decorrelation > 0:
-        views = [[standardize(hidden) for hidden in view] for view in views]
         for first, second in zip(*views, strict=True):
             loss = loss + decorrelation_loss(first, second, settings.decorrelation)
     if settings.swap > 0:
-        unit = [unit_blocks(torch.cat(view, dim=1), stage.blocks) for view in views]
-        loss = loss + settings.swap * swapped_prediction_loss(stage, unit[0], unit[1])
+        loss = loss + settings.swap * swapped_prediction_loss(stage, views[0], views[1])
     stage.optimizer.zero_grad()
     loss.backward()
     stage.optimizer.step()
@@ -126,19 +136,34 @@ def train_epoch(stage: StageOne, inputs: Inputs) -> float:
 
 
 def decorrelation_loss(first: Tensor, second: Tensor, weight: float) -> Tensor:
-    """Agreement of two standardised views, and the distance of each view's correlation matrix from the identity."""
+    """Correlation between two views, column by column, against the correlations within each (CCA-SSG).
+
+    Minimises −Σ_i corr(first_i, second_i) + weight · Σ_views ‖I − correlation matrix‖². Everything comes from second
+    moments, so no standardised copy of the embeddings is ever made.
+    """
     nodes, width = first.shape
     identity = torch.eye(width, device=first.device)
-    agreement = (first * second).sum() / nodes
-    correlation = sum((identity - view.t() @ view / nodes).pow(2).sum() for view in (first, second))
-    return -agreement + weight * correlation
+    moments = [(view.mean(0), view.t() @ view / nodes) for view in (first, second)]
+    deviations, spread = [], torch.zeros((), device=first.device)
+    for mean, second_moment in moments:
+        covariance = second_moment - torch.outer(mean, mean)
+        deviation = covariance.diagonal().clamp(min=TINY).sqrt()
+        deviations.append(deviation)
+        spread = spread + (identity - covariance / torch.outer(deviation, deviation)).pow(2).sum()
+    agreement = ((first * second).mean(0) - moments[0][0] * moments[1][0]) / (deviations[0] * deviations[1])
+    return -agreement.sum() + weight * spread
 
 
-def swapped_prediction_loss(stage: StageOne, first: Tensor, second: Tensor) -> Tensor:
-    """ℓ_swap: each view's embedding predicts the other view's balanced assignment (eqs. 4 and 5)."""
+def swapped_prediction_loss(stage: StageOne, first: list[Tensor], second: list[Tensor]) -> Tensor:
+    """ℓ_swap: each view's embedding predicts the other view's balanced assignment (eqs. 4 and 5).
+
+    Args:
+        stage: holds the prototypes, the settings and Sinkhorn's potentials of the last epoch.
+        first: one view's raw embeddings, one tensor per branch.
+        second: the other's.
+    """
     settings = stage.settings
-    prototypes = unit_blocks(stage.prototypes, stage.blocks)
-    scores = [first @ prototypes.t(), second @ prototypes.t()]
+    scores = [prototype_scores(stage, view) for view in (first, second)]
     targets = []
     for index, score in enumerate(scores):
         assignment = _assign(score.detach(), settings, stage.potentials[index])
@@ -147,6 +172,26 @@ def swapped_prediction_loss(stage: StageOne, first: Tensor, second: Tensor) -> T
         targets.append(hard if settings.hard_targets else assignment.plan)
     log_probability = [F.log_softmax(score / settings.temperature, dim=1) for score in scores]
     return -(targets[1] * log_probability[0]).sum(1).mean() - (targets[0] * log_probability[1]).sum(1).mean()
+
+
+def prototype_scores(stage: StageOne, hidden: list[Tensor]) -> Tensor:
+    """z_nᵀ ỹ_k for raw embeddings: the mean over branches of the cosine to that branch's part of the prototype.
+
+    Standardisation and normalisation are folded into the products, so that no standardised copy is made.
+    """
+    prototypes = stage.prototypes.split(list(stage.blocks), dim=1)
+    total = torch.zeros((), device=stage.prototypes.device)
+    for part, vectors in zip(hidden, prototypes, strict=True):
+        vectors = F.normalize(vectors, dim=1)
+        if not stage.standardized:
+            total = total + F.normalize(part, dim=1) @ vectors.t()
+            continue
+        mean, deviation = column_moments(part)
+        inverse, shift = 1 / deviation, mean / deviation
+        square = part.square() @ inverse.square() - 2 * (part @ (inverse * shift)) + shift.square().sum()
+        cosine = part @ (vectors * inverse).t() - vectors @ shift
+        total = total + cosine / square.clamp(min=TINY).sqrt()[:, None]
+    return total / len(hidden)
 
 
 def _assign(scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | None) -> Assignment:
@@ -179,6 +224,16 @@ def read_pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
     residual = (embedding - vectors[hard]).pow(2).sum()
     explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
     return PseudoLabels(vectors, weights, counts, explained)
+
+
+@torch.no_grad()
+def twin_agreement(embedding: Tensor, blocks: tuple[int, ...]) -> float:
+    """How alike the first two branches see the nodes: linear centred kernel alignment (CKA), 0 to 1."""
+    first, second, *_ = embedding.split(list(blocks), dim=1)
+    first, second = first - first.mean(0), second - second.mean(0)
+    cross = (first.t() @ second).pow(2).sum()
+    own = [torch.linalg.matrix_norm(part.t() @ part) for part in (first, second)]
+    return float(cross / (own[0] * own[1]).clamp(min=TINY))
 
 
 @torch.no_grad()

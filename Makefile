@@ -1,0 +1,41 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`. Each makes .venv first, where it is missing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format clean
+
+help:  ## Say what can be made
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+demo: $(INSTALLED)  ## Condense an embedded graph, rebuild from it, compare; leaves demo/ behind
+	$(BIN)/plgc demo --output demo
+
+test: lint  ## Lint, then run the tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED)  ## Check style (ruff) and types (pyright)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(INSTALLED)  ## Put the code into the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what was made here: .venv, demo/ and caches
+	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# torch and setuptools come first: with the pinned torch in place nothing else can pull in another build of it, and
+# with setuptools in place the package is built with the pinned version.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"plgc needs Python 3.11 or later, $(PYTHON) is {v[0]}.{v[1]}: name another one, as in make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt setuptools torch
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@

@@ -1,0 +1,35 @@
+"""Pseudo-Labeled Graph Condensation: shrink a graph without labels, rebuild a GNN from what is left.
+
+>>> import plgc
+>>> graph = plgc.load_graph("demo")
+>>> condensed = plgc.condense(graph, ratio=0.026)     # never reads graph.y   # doctest: +SKIP
+>>> backbone = plgc.reconstruct(condensed)            # doctest: +SKIP
+>>> model = plgc.finetune(backbone, graph, shots=3)   # doctest: +SKIP
+>>> model.evaluate(graph)                             # doctest: +SKIP
+"""
+
+import warnings
+
+# torch says this once per process about every CSR tensor; it is about torch's API, not about the user's graph.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)
+
+from plgc._version import __version__  # noqa: E402
+from plgc.artifact import CondensedGraph  # noqa: E402
+from plgc.backbone import Backbone, reconstruct  # noqa: E402
+from plgc.condense import condense  # noqa: E402
+from plgc.errors import PLGCError  # noqa: E402
+from plgc.graphs import load_graph  # noqa: E402
+from plgc.tasks.node import NodeModel, finetune, load_model  # noqa: E402
+
+__all__ = [
+    "Backbone",
+    "CondensedGraph",
+    "NodeModel",
+    "PLGCError",
+    "__version__",
+    "condense",
+    "finetune",
+    "load_graph",
+    "load_model",
+    "reconstruct",
+]

@@ -1,0 +1,94 @@
+"""The command line. ``main`` is the entry point; the commands are in the modules of this folder.
+
+Results go to stdout (``--json``: exactly one JSON object), progress and messages to stderr. Exit codes: 0 done, 1 the
+job cannot be done as asked (a :class:`plgc.errors.PLGCError`), 2 wrong usage, 130 interrupted. Commands only raise;
+what the user sees of an error is decided here, once.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from plgc._version import __version__
+from plgc.cli import condense, data, demo, models
+from plgc.errors import PLGCError
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+[UsageError] = typer.BadParameter.__bases__  # click's own, whether typer brings it along or uses an installed one
+
+app = typer.Typer(
+    name="plgc",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo.demo)
+app.command()(condense.condense)
+app.command()(condense.inspect)
+app.command()(models.train)
+app.command()(models.evaluate)
+app.command()(models.predict)
+app.add_typer(data.app, name="data")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        code = app(args=arguments, prog_name="plgc", standalone_mode=False) or 0
+    except PLGCError as error:
+        _report(error.kind, str(error), as_json)
+        return FAILED
+    except UsageError as error:
+        if as_json:
+            _report("usage", error.format_message(), as_json)
+        else:
+            error.show()
+        return WRONG_USAGE
+    except (typer.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _report("interrupted", "interrupted; no file was left half-written", as_json)
+    return code
+
+
+def _report(kind: str, message: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": {"kind": kind, "message": message}}))
+    else:
+        typer.echo(f"error: {message}", err=True)
+
+
+def _show_versions(wanted: bool) -> None:
+    if not wanted:
+        return
+    typer.echo(f"plgc {__version__}")
+    for package in ("torch", "torch-geometric"):
+        try:
+            typer.echo(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            typer.echo(f"{package} not installed")
+    typer.echo(f"python {platform.python_version()}")
+    raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_versions, is_eager=True, help="Print the versions in use and exit."),
+    ] = False,
+) -> None:
+    """Condense a graph without labels, rebuild a GNN from the small file, and fine-tune it on a few labels."""

@@ -1,0 +1,71 @@
+"""``plgc demo``: the whole story on one graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plgc.cli.condense import describe, description
+from plgc.cli.options import GRAPH_HELP, Json
+from plgc.cli.output import seconds, show, size, spread, table
+from plgc.progress import progress_line
+
+
+def demo(
+    graph: Annotated[str, typer.Option(metavar="GRAPH", help=f"{GRAPH_HELP} It must have labels.")] = "demo",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
+        "demo"
+    ),
+    json: Json = False,
+) -> None:
+    """The whole story on one graph, with a figure.
+
+    Condenses the graph, rebuilds a backbone from the file, fine-tunes it on few labels, and compares it with training
+    on the whole graph and with two controls.
+    """
+    from plgc.demo import run_demo
+
+    with progress_line() as progress:
+        result = run_demo(graph, output, progress=progress)
+    show(result, _text(result), json)
+
+
+def _text(result: dict[str, Any]) -> str:
+    heading = [
+        "",
+        f"{result['shots']} labels per class",
+        f"all {result['train_labels']} labels",
+        "nodes",
+        "to keep",
+        "time",
+    ]
+    rows = [
+        [
+            row["method"],
+            spread(row["few"]),
+            spread(row["all"]),
+            "-" if row["nodes"] is None else str(row["nodes"]),
+            size(row["bytes"]),
+            seconds(row["seconds"]),
+        ]
+        for row in result["rows"]
+    ]
+    notes = (
+        f"Test accuracy in %, mean and standard deviation over {result['seeds']} seeds; {result['split']}.\n"
+        "'to keep': the graph's features and edges, or the condensed file. The controls have learned nothing.\n"
+        "'time': training on the whole graph once, or condensing, rebuilding and fine-tuning once."
+    )
+    left = f"Left behind: {result['artifact']}" + (f" and {result['figure']}" if result["figure"] else "")
+    parts = [
+        f"The graph {result['graph']}, condensed without labels to {result['nodes']} nodes:",
+        description(describe(Path(result["artifact"]))),
+        "What classifiers reach that start from it, from the whole graph, and from nothing learned:",
+        table([heading, *rows]),
+        notes,
+        result["summary"],
+        f"{left} ({seconds(result['seconds'])} in all)",
+        result["figure_note"],
+    ]
+    return "\n\n".join(part for part in parts if part)

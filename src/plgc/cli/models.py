@@ -1,0 +1,187 @@
+"""``plgc train``, ``plgc evaluate`` and ``plgc predict``: from condensed files to a model, its score, its answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plgc.cli.options import (
+    Backbone,
+    Device,
+    Files,
+    Graph,
+    Json,
+    Kind,
+    Labels,
+    Part,
+    Seed,
+    Shots,
+    Split,
+    Task,
+    at_most_one,
+)
+from plgc.cli.output import facts, seconds, show, size, spread, table
+from plgc.files import check_writable, write_atomically
+from plgc.progress import progress_line
+
+if TYPE_CHECKING:
+    from plgc.artifact import CondensedGraph
+
+METRICS = {"accuracy": ("accuracy", 1), "macro_f1": ("macro-F1", 1), "auroc": ("AUROC", 3)}  # JSON name: label, digits
+ROWS = {"random_encoder": "random encoder", "propagated_features": "propagated features"}
+
+
+def train(
+    files: Files,
+    graph: Graph,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
+    shots: Shots = None,
+    labels: Labels = None,
+    backbone: Backbone = Kind.gcn,
+    split: Split = 0,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Make a model: rebuild a backbone, fine-tune a head.
+
+    The backbone comes from the condensed files and stays as it is; the head learns from the graph's training labels.
+    """
+    at_most_one(shots=shots, labels=labels)
+    check_writable(output)
+    import plgc
+
+    start = time.perf_counter()
+    condensed = _load_all(files)
+    data = plgc.load_graph(graph, split=split, seed=seed)
+    rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed)
+    model = plgc.finetune(rebuilt, data, shots=shots, labels=labels, seed=seed)
+    model.save(output)
+    scored = bool(data.val_mask.any())
+    result = {
+        "model": str(output),
+        "task": "node",
+        "graph": data.name,
+        "nodes": sum(part.num_nodes for part in condensed),
+        "backbone": backbone.value,
+        "split": split,
+        "shots": shots,
+        "labels": labels,
+        "seed": seed,
+        "val": model.evaluate(data, on="val") if scored else None,
+        "seconds": time.perf_counter() - start,
+        "bytes": output.stat().st_size,
+    }
+    pairs = {
+        "model": f"{output}, {size(result['bytes'])}",
+        "rebuilt from": f"{result['nodes']} synthetic nodes, {backbone.value} backbone",
+        "fine-tuned on": f"{result['graph']}, {_labels_text(result)}; {data.split_origin}",
+        "time": seconds(result["seconds"]),
+    }
+    if result["val"] is not None:
+        pairs["validation"] = f"accuracy {result['val']['accuracy']:.1f} %"
+    show(result, facts(pairs), json)
+
+
+def evaluate(
+    files: Files,
+    graph: Graph,
+    task: Annotated[Task, typer.Option(help="What to fine-tune for.")] = Task.node,
+    shots: Shots = None,
+    labels: Labels = None,
+    on: Annotated[Part, typer.Option(help="The nodes to score; choose settings on val.")] = Part.test,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Repeat with N seeds.")] = 1,
+    backbone: Backbone = Kind.gcn,
+    split: Split = 0,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Score condensed files on a graph, beside two controls.
+
+    Every seed rebuilds the backbone, draws the labels (--shots, --labels), fine-tunes and scores. The controls have the
+    same head on propagated features and on an encoder with random weights: a method has to beat both.
+    """
+    at_most_one(shots=shots, labels=labels)
+    from plgc.evaluation import evaluate_node
+
+    with progress_line() as progress:
+        result = evaluate_node(
+            _load_all(files),
+            graph,
+            seeds=seeds,
+            shots=shots,
+            labels=labels,
+            on=on.value,
+            kind=backbone.value,
+            split=split,
+            device=device,
+            progress=progress,
+        )
+    show(result, _evaluate_text(result), json)
+
+
+def _evaluate_text(result: dict[str, Any]) -> str:
+    metrics = [name for name in METRICS if name in result]
+    rows = [["", *(METRICS[name][0] for name in metrics)]]
+    entries = {"plgc": result} | {ROWS.get(name, name): scores for name, scores in result["controls"].items()}
+    for name, scores in entries.items():
+        rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])
+    setting = (
+        f"{result['graph']}: {result['nodes']} synthetic nodes, {result['backbone']} backbone, {_labels_text(result)}; "
+        f"{result['on']} nodes, {len(result['accuracy']['values'])} seed(s)"
+    )
+    cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
+    return f"{setting}\n\n{table(rows)}\n\n{cost}"
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by 'plgc train'.")],
+    graph: Graph,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.csv", help="The CSV file to write.")],
+    json: Json = False,
+) -> None:
+    """Write the predicted class of every node as CSV.
+
+    The columns are node, predicted_class and probability.
+    """
+    check_writable(output)
+    import plgc
+
+    start = time.perf_counter()
+    loaded = plgc.load_model(model)
+    data = plgc.load_graph(graph)
+    probabilities = loaded.predict_proba(data)
+    probability, predicted = probabilities.max(dim=1)
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["node", "predicted_class", "probability"])
+    for node, (label, share) in enumerate(zip(predicted.tolist(), probability.tolist(), strict=True)):
+        rows.writerow([node, label, f"{share:.6f}"])
+    write_atomically(output, text.getvalue().encode())
+    result = {
+        "predictions": str(output),
+        "graph": data.name,
+        "nodes": predicted.numel(),
+        "class_counts": predicted.bincount(minlength=probabilities.shape[1]).tolist(),
+        "seconds": time.perf_counter() - start,
+        "bytes": output.stat().st_size,
+    }
+    counts = ", ".join(f"{label}: {count}" for label, count in enumerate(result["class_counts"]))
+    pairs = {"predictions": f"{output}, {result['nodes']} nodes of {result['graph']}", "nodes per class": counts}
+    show(result, facts(pairs), json)
+
+
+def _load_all(files: list[Path]) -> list[CondensedGraph]:
+    from plgc.artifact import CondensedGraph
+
+    return [CondensedGraph.load(file) for file in files]
+
+
+def _labels_text(result: dict[str, Any]) -> str:
+    if result["shots"] is not None:
+        return f"{result['shots']} label(s) per class"
+    return f"{result['labels']} labels" if result["labels"] is not None else "all training labels"

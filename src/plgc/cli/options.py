@@ -1,0 +1,76 @@
+"""Options that several commands share, so that each means, is called and is checked the same everywhere.
+
+Choices are spelled out here, not imported: ``plgc --help`` must not wait for torch. A test compares them with the
+package's own lists.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Preset(StrEnum):
+    """The settings that ship, see :mod:`plgc.config`."""
+
+    default = "default"
+    paper = "paper"
+
+
+class Kind(StrEnum):
+    """The kinds of GNN, see :mod:`plgc.encoder`."""
+
+    gcn = "gcn"
+    sage = "sage"
+    gat = "gat"
+    gin = "gin"
+    sgc = "sgc"
+    mlp = "mlp"
+
+
+class Task(StrEnum):
+    """What a backbone is fine-tuned for."""
+
+    node = "node"
+
+
+class Part(StrEnum):
+    """The nodes on which a model is scored."""
+
+    val = "val"
+    test = "test"
+
+
+GRAPH_HELP = "A graph: a name from 'plgc data list', or the path of an npz file."
+
+Graph = Annotated[str, typer.Option("--graph", metavar="GRAPH", help=GRAPH_HELP)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="One or more files made by 'plgc condense'.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Drives every random choice.")]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, …")]
+Shots = Annotated[int | None, typer.Option(min=1, metavar="S", help="Use S training labels per class, not all.")]
+Labels = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Use N training labels in all, evenly over the classes."),
+]
+Split = Annotated[int, typer.Option(min=0, metavar="I", help="Which of several fixed splits, from 0.")]
+Backbone = Annotated[Kind, typer.Option(help="The kind of GNN to rebuild.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")]
+
+
+def exactly_one(**options: object) -> None:
+    """Usage error unless exactly one of the options was given."""
+    given = [name for name, value in options.items() if value is not None]
+    names = " or ".join(f"--{name}" for name in options)
+    if not given:
+        raise typer.BadParameter(f"give {names}")
+    if len(given) > 1:
+        raise typer.BadParameter(f"give either {names}, not both")
+
+
+def at_most_one(**options: object) -> None:
+    """Usage error when more than one of the options was given."""
+    if sum(value is not None for value in options.values()) > 1:
+        raise typer.BadParameter(f"give either {' or '.join(f'--{name}' for name in options)}, not both")

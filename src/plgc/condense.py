@@ -1,0 +1,182 @@
+"""Condense a graph: alternate stage I (pseudo-labels) and stage II (synthetic features), Figure 2 of the paper.
+
+No label comes this far: the first thing :func:`condense` does is to cut the graph down to features and edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.artifact import CondensedGraph
+from plgc import config
+from plgc.config import CondenseSettings
+from plgc.errors import SettingError
+from plgc.graphs.check import check_condensable
+from plgc.graphs.load import load_graph, unlabelled
+from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
+from plgc.pseudo_labels import (
+    PseudoLabels,
+    StageOne,
+    embed,
+    read_pseudo_labels,
+    start_stage_one,
+    train_epoch,
+    twin_agreement,
+)
+from plgc.synthesize import refine_features, start_features
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class _Curves:
+    """What is kept of the training: losses of both stages and the label-free score after every round."""
+
+    pseudo_label_loss: list[float] = field(default_factory=list)
+    explained: list[float] = field(default_factory=list)
+    synthesis_loss: list[float] = field(default_factory=list)
+
+
+def condense(
+    graph: Data,
+    *,
+    ratio: float | None = None,
+    nodes: int | None = None,
+    seed: int = 0,
+    preset: str = "default",
+    settings: CondenseSettings | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> CondensedGraph:
+    """Condense a graph to a few synthetic nodes with pseudo-labels. Labels and masks are never read.
+
+    Args:
+        graph: a graph as :func:`plgc.load_graph` returns it, or any PyG ``Data``.
+        ratio: size as a fraction of the graph's nodes, K = round(ratio · N); or
+        nodes: size as a number, K. Give exactly one of the two.
+        seed: drives initialisation and augmentation; one seed and one thread count give one file, byte for byte.
+        preset: ``default``, the best recipe we know, or ``paper``, the method as published.
+        settings: settings of your own, instead of a preset.
+        device: where to compute, such as ``cpu`` or ``cuda``.
+        threads: CPU threads to use (recorded, since sums differ between counts); by default torch's current number.
+        progress: called with a message, the rounds done and the most there can be.
+
+    Example:
+        >>> import plgc
+        >>> graph = plgc.load_graph("demo")
+        >>> condensed = plgc.condense(graph, nodes=40, seed=0)  # doctest: +SKIP
+        >>> condensed.num_nodes  # doctest: +SKIP
+        40
+    """
+    chosen = settings if settings is not None else config.preset(preset)
+    bare = load_graph(unlabelled(graph))
+    check_condensable(bare)
+    assert bare.num_nodes is not None and bare.edge_index is not None and bare.x is not None
+    count = resolve_count(bare.num_nodes, ratio, nodes)
+    scaling = resolve_scaling(bare.x, chosen.scaling)
+    with _threads(threads) as used:
+        inputs = prepare(bare, scaling, device)
+        outcome = _alternate(inputs, count, chosen, seed, progress or _silent)
+    stage, labels, features, curves, agreement = outcome
+    return CondensedGraph(
+        features=features.cpu(),
+        pseudo_labels=labels.vectors.cpu(),
+        counts=labels.counts.cpu(),
+        blocks=stage.blocks,
+        scaling=scaling,
+        seed=seed,
+        threads=used,
+        settings=chosen.to_dict(),
+        chosen={"branches": [asdict(branch) for branch in stage.branches], "agreement": agreement},
+        curves=asdict(curves),
+        source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": inputs.num_features},
+        nodes_requested=count,
+        fingerprint=fingerprint(bare),
+    )
+
+
+def _alternate(
+    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
+) -> tuple[StageOne, PseudoLabels, Tensor, _Curves, float | None]:
+    """The alternation: rounds of stage I, each followed by stage II where X' carries over or the end is reached."""
+    rules, limit = settings.pseudo_labels, settings.pseudo_labels.max_rounds
+    stage = start_stage_one(inputs, count, settings.ladder[0].branches, rules, seed)
+    probing, agreement = len(settings.ladder) > 1, None
+    curves, features = _Curves(), None
+    while True:
+        for _ in range(rules.round_epochs):
+            curves.pseudo_label_loss.append(train_epoch(stage, inputs))
+        embedding = embed(stage, inputs)
+        labels = read_pseudo_labels(stage, embedding)
+        curves.explained.append(labels.explained)
+        done = len(curves.explained)
+        progress(f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}", done, limit)
+        if probing and done >= min(settings.probe_rounds, limit):
+            probing, agreement = False, twin_agreement(embedding, stage.blocks)
+            rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
+            if rung is not settings.ladder[0]:
+                progress(f"twin encoders agree {agreement:.1%}: starting again, more strictly regularised", 0, limit)
+                stage, curves = start_stage_one(inputs, count, rung.branches, rules, seed), _Curves()
+                continue
+        last = not probing and _finished(curves.explained, rules.min_gain, limit)
+        if last or settings.synthesis.start == "nodes":
+            if features is None or settings.synthesis.start == "means":
+                features = start_features(inputs, labels, settings.synthesis, stage.generator)
+            features, losses = refine_features(features, stage, inputs, labels, settings.synthesis)
+            curves.synthesis_loss.extend(losses)
+        if last:
+            assert features is not None
+            progress(f"stage II: {count} synthetic nodes", limit, limit)
+            return stage, labels, features, curves, agreement
+
+
+def _finished(explained: list[float], min_gain: float, limit: int) -> bool:
+    """The label-free stopping rule: the last round added too little, or there are no rounds left."""
+    return len(explained) >= limit or (len(explained) > 1 and explained[-1] - explained[-2] < min_gain)
+
+
+def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:
+    """K from a ratio or a number, checked against the graph."""
+    if (ratio is None) == (nodes is None):
+        raise SettingError(f"give either ratio or nodes, not {'both' if ratio is not None else 'neither'}")
+    if ratio is not None:
+        if not 0.0 < ratio <= 1.0:
+            raise SettingError(f"ratio is {ratio}: it must lie above 0 and be at most 1")
+        nodes = round(ratio * num_nodes)
+        if nodes < 2:
+            raise SettingError(
+                f"ratio {ratio} of {num_nodes} nodes is {nodes}: at least 2 synthetic nodes are needed, "
+                f"so the ratio must be at least {2 / num_nodes:.2g}"
+            )
+    assert nodes is not None
+    if nodes < 2:
+        raise SettingError(f"nodes is {nodes}: at least 2 synthetic nodes are needed")
+    if nodes > num_nodes:
+        raise SettingError(f"nodes is {nodes}, but the graph has only {num_nodes}: ask for fewer")
+    return nodes
+
+
+@contextmanager
+def _threads(threads: int | None) -> Iterator[int]:
+    """Compute with this many CPU threads, and put things back afterwards."""
+    before = torch.get_num_threads()
+    if threads is not None:
+        if threads < 1:
+            raise SettingError(f"threads is {threads}: at least 1 is needed")
+        torch.set_num_threads(threads)
+    try:
+        yield torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+
+
+def _silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
+

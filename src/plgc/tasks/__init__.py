@@ -1,0 +1,1 @@
+"""What a rebuilt backbone is for: heads, fine-tuning, evaluation and prediction, one file a task."""
