@@ -51,7 +51,7 @@ def test_a_log_stays_quiet_in_a_short_job_and_gets_lines_in_a_long_one(monkeypat
     log = io.StringIO()
     with progress_line(log) as show:
         show("long", 1, 2)
-    assert log.getvalue() == "long (1 of 2)\n"
+    assert log.getvalue() == "50 %  long\n"
 
 
 def test_nested_progress_is_a_share_of_the_whole() -> None:

@@ -67,7 +67,7 @@ def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
     assert isinstance(names["condensed"], plgc.CondensedGraph)
-    assert names["condensed"].settings["nodes_requested"] == round(0.026 * 200)
+    assert names["condensed"].nodes_requested == round(0.026 * 200)
 
 
 def test_contributing_names_every_module() -> None:

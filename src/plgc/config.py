@@ -32,6 +32,7 @@ class Branch:
     """One encoder of stage I and the strength of its two augmentations."""
 
     kind: str = "gcn"
+    hidden: int = 256
     width: int = 256
     layers: int = 2
     edge_drop: float = 0.4
@@ -39,7 +40,8 @@ class Branch:
 
     def __post_init__(self) -> None:
         _require(self.kind in KINDS, f"unknown GNN kind {self.kind!r}: choose one of {', '.join(KINDS)}")
-        _require(self.width >= 2, f"width is {self.width}: an encoder needs at least 2 columns")
+        for name in ("hidden", "width"):
+            _require(getattr(self, name) >= 2, f"{name} is {getattr(self, name)}: an encoder needs at least 2 columns")
         _require(self.layers >= 1, f"layers is {self.layers}: an encoder needs at least 1")
         _check_rate("edge_drop", self.edge_drop)
         _check_rate("feature_mask", self.feature_mask)
@@ -124,7 +126,10 @@ class SynthesisSettings:
 
 
 TWINS = (Branch(), Branch())
-STRICT = (Branch(width=128, edge_drop=0.5, feature_mask=0.3), Branch(width=128, edge_drop=0.5, feature_mask=0.5))
+STRICT = (
+    Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.3),
+    Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.5),
+)
 DEFAULT_LADDER = (
     Rung(TWINS, agreement=0.95),
     Rung((Branch(), *STRICT), agreement=0.86),

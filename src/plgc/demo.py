@@ -8,7 +8,6 @@ propagated features, and an encoder with random weights), each with the same hea
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from plgc.artifact import CondensedGraph
 from plgc.backbone import Backbone, reconstruct
 from plgc.condense import condense
 from plgc.errors import MissingExtraError
-from plgc.evaluation import evaluate_node
+from plgc.evaluation import evaluate_node, summarize
 from plgc.figures import demo_figure
 from plgc.files import check_writable
 from plgc.graphs import load_graph, num_classes
@@ -95,7 +94,7 @@ def run_demo(
         "artifact": str(path),
         "shots": shots,
         "seeds": seeds,
-        "train_labels": int((data.train_mask & (data.y >= 0)).sum()),
+        "train_labels": int((data["train_mask"] & (data["y"] >= 0)).sum()),
         "rows": rows,
         "summary": summary(rows, shots),
         **_figure(backbone, condensed, data, rows, shots, Path(output) / "figure.png"),
@@ -137,18 +136,17 @@ def _compare(
     inner = nested(progress, f"{labels}, rebuilt and controls", step, STEPS)
     ours = evaluate_node([condensed], data, seeds=seeds, shots=shots, progress=inner)
     inner = nested(progress, f"{labels}, whole graph", step + 1, STEPS)
-    values, times = [], []
+    runs = []
     for seed in range(seeds):
         if inner is not None:
             inner(f"seed {seed}", seed, seeds)
-        run = train_whole_graph(data, shots=shots, seed=seed)
-        values.append(float(run["accuracy"]))
-        times.append(float(run["seconds"]))
+        runs.append(train_whole_graph(data, shots=shots, seed=seed))
+    whole = summarize(runs)
     return {
-        WHOLE: {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "values": values},
+        WHOLE: whole["accuracy"],
         OURS: ours["accuracy"],
         **{name: ours["controls"][key]["accuracy"] for key, name in CONTROLS.items()},
-        "seconds": statistics.fmean(times),
+        "seconds": whole["seconds"]["mean"],
     }
 
 
@@ -161,7 +159,7 @@ def _figure(
     bars = {row["method"]: (row["few"], row["all"]) for row in rows}
     groups = (f"{shots} labels per class", "all training labels")
     try:
-        demo_figure(embedding, synthetic, condensed.counts, data.y, bars, groups, path)
+        demo_figure(embedding, synthetic, condensed.counts, data["y"], bars, groups, path)
     except MissingExtraError as error:
         return {"figure": None, "figure_note": f"The figure was left out: {error}"}
     return {"figure": str(path), "figure_note": None}

@@ -20,10 +20,9 @@ from plgc.artifact import CondensedGraph
 from plgc.backbone import propagated_features, reconstruct
 from plgc.encoder import GNN
 from plgc.errors import SettingError
-from plgc.graphs.load import load_graph, num_classes
+from plgc.graphs.load import load_graph
 from plgc.inputs import Inputs
-from plgc.tasks.head import Head, HeadSettings, fit_head
-from plgc.tasks.node import choose_labels, finetune, score_nodes
+from plgc.tasks.node import fit_labels, score_nodes
 
 CONTROL_WIDTH = 512
 Progress = Callable[[str, int, int], None]
@@ -34,6 +33,7 @@ def evaluate_node(
     source: str | os.PathLike[str] | Data,
     *,
     seeds: int = 1,
+    first_seed: int = 0,
     shots: int | None = None,
     labels: int | None = None,
     on: str = "test",
@@ -50,7 +50,8 @@ def evaluate_node(
     Args:
         condensed: one condensed graph, or one per source.
         source: the graph to evaluate on, anything :func:`plgc.load_graph` takes.
-        seeds: how many repetitions, with seeds 0, 1, …
+        seeds: how many repetitions, with seeds ``first_seed``, ``first_seed`` + 1, …
+        first_seed: the first of them.
         shots: labels per class; None uses all training labels.
         labels: labels in all.
         on: ``test``, or ``val`` to choose settings.
@@ -63,11 +64,25 @@ def evaluate_node(
         raise SettingError(f"seeds is {seeds}: at least 1 is needed")
     start = time.perf_counter()
     runs: list[dict[str, dict[str, float]]] = []
-    for seed in range(seeds):
+    inputs, propagated = None, None
+    for seed in range(first_seed, first_seed + seeds):
         graph = load_graph(source, split=split, seed=seed)
-        runs.append(_run(condensed, graph, seed, shots, labels, on, kind, device))
+        backbone = reconstruct(condensed, kind=kind, seed=seed, device=device)
+        if inputs is None or propagated is None:  # features and edges are the same for every seed, only masks differ
+            inputs = backbone.prepare(graph)
+            propagated = propagated_features(inputs)
+        embeddings = {
+            "plgc": (backbone.embed(inputs), backbone.parts),
+            "random_encoder": (random_embedding(inputs, kind, seed), (CONTROL_WIDTH,)),
+            "propagated_features": (propagated, (inputs.num_features,)),
+        }
+        run = {}
+        for name, (embedding, parts) in embeddings.items():
+            head = fit_labels(embedding, parts, inputs, graph, shots=shots, labels=labels, seed=seed)
+            run[name] = score_nodes(head.probabilities(embedding, inputs.adjacency).cpu(), graph, on)
+        runs.append(run)
         if progress:
-            progress(f"seed {seed}: {runs[-1]['plgc']['accuracy']:.1f} %", seed + 1, seeds)
+            progress(f"seed {seed}: {run['plgc']['accuracy']:.1f} %", len(runs), seeds)
     summary = {name: summarize([run[name] for run in runs]) for name in runs[0]}
     return {
         "task": "node",
@@ -80,72 +95,18 @@ def evaluate_node(
         "seeds": seeds,
         "split": graph.split_origin,
         **summary["plgc"],
-        "controls": {
-            name: {**values["accuracy"], **values} for name, values in summary.items() if name != "plgc"
-        },
+        "controls": {name: {**values["accuracy"], **values} for name, values in summary.items() if name != "plgc"},
         "seconds": time.perf_counter() - start,
         "bytes": sum(len(c.to_bytes()) for c in condensed),
     }
 
 
-def _run(
-    condensed: Sequence[CondensedGraph],
-    graph: Data,
-    seed: int,
-    shots: int | None,
-    labels: int | None,
-    on: str,
-    kind: str,
-    device: str,
-) -> dict[str, dict[str, float]]:
-    """One seed: our score and the controls'."""
-    backbone = reconstruct(condensed, kind=kind, seed=seed, device=device)
-    model = finetune(backbone, graph, shots=shots, labels=labels, seed=seed)
-    inputs = backbone.prepare(graph)
-    result = {"plgc": score_nodes(model.predict_proba(graph), graph, on)}
-    for name, embedding in control_embeddings(inputs, kind, seed).items():
-        probability = head_probabilities(embedding, inputs, graph, shots, labels, seed)
-        result[name] = score_nodes(probability.cpu(), graph, on)
-    return result
-
-
 @torch.no_grad()
-def control_embeddings(inputs: Inputs, kind: str, seed: int) -> dict[str, Tensor]:
-    """The two controls: what an untrained GNN gives, and the propagated features themselves."""
+def random_embedding(inputs: Inputs, kind: str, seed: int) -> Tensor:
+    """The control ``random_encoder``: what an untrained GNN of the same kind makes of the graph."""
     generator = torch.Generator().manual_seed(seed)
     encoder = GNN(kind, inputs.num_features, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(inputs.device)
-    return {
-        "random_encoder": encoder(inputs.x, inputs.adjacency),
-        "propagated_features": propagated_features(inputs),
-    }
-
-
-def head_probabilities(
-    embedding: Tensor,
-    inputs: Inputs,
-    graph: Data,
-    shots: int | None,
-    labels: int | None,
-    seed: int,
-    settings: HeadSettings | None = None,
-) -> Tensor:
-    """Train the common head on any embedding and return its class probabilities for every node."""
-    labelled, validate = choose_labels(graph, shots, labels, seed)
-    y, val = graph.y.to(embedding.device), graph.val_mask.to(embedding.device)
-
-    def score(head: Head) -> float:
-        return float((head.probabilities(embedding, inputs.adjacency).argmax(1)[val] == y[val]).float().mean())
-
-    head = fit_head(
-        embedding,
-        (embedding.shape[1],),
-        labelled.to(embedding.device),
-        y,
-        num_classes(graph),
-        settings,
-        score if validate else None,
-    )
-    return head.probabilities(embedding, inputs.adjacency)
+    return encoder(inputs.x, inputs.adjacency)
 
 
 def summarize(results: Sequence[dict[str, float]]) -> dict[str, dict[str, Any]]:

@@ -58,7 +58,7 @@ def scale_rows(x: Tensor, scaling: str) -> Tensor:
     row = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), crow[1:] - crow[:-1])
     norm = torch.zeros(x.shape[0], device=x.device).index_add_(0, row, values.abs() ** order) ** (1.0 / order)
     norm = torch.where(norm > 0, norm, torch.ones_like(norm))
-    return torch.sparse_csr_tensor(crow, x.col_indices(), values / norm[row], x.shape)
+    return torch.sparse_csr_tensor(crow, x.col_indices(), values / norm[row], x.shape, check_invariants=False)
 
 
 def prepare(graph: Data, scaling: str, device: torch.device | str = "cpu") -> Inputs:

@@ -38,7 +38,7 @@ def progress_line(stream: TextIO | None = None) -> Iterator[Progress]:
             width = shutil.get_terminal_size().columns - 1
             out.write("\r" + bar_line(message, done, total)[:width].ljust(width))
         else:
-            out.write(f"{message} ({done} of {total})\n")
+            out.write(f"{_percent(done, total):.0f} %  {message}\n")
         out.flush()
 
     try:
@@ -55,14 +55,17 @@ def nested(progress: Progress | None, prefix: str, step: int, steps: int) -> Pro
         return None
 
     def inner(message: str, done: int, total: int) -> None:
-        fraction = min(1.0, done / total) if total > 0 else 0.0
-        progress(f"{prefix}: {message}", round(1000 * (step + fraction)), 1000 * steps)
+        progress(f"{prefix}: {message}", round(100 * step + _percent(done, total)), 100 * steps)
 
     return inner
 
 
 def bar_line(message: str, done: int, total: int) -> str:
     """A bar, the share done, and what is being done."""
-    fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
-    filled = round(BAR * fraction)
-    return f"[{'#' * filled}{' ' * (BAR - filled)}] {100 * fraction:3.0f} %  {message}"
+    percent = _percent(done, total)
+    filled = round(BAR * percent / 100)
+    return f"[{'#' * filled}{' ' * (BAR - filled)}] {percent:3.0f} %  {message}"
+
+
+def _percent(done: int, total: int) -> float:
+    return min(100.0, max(0.0, 100 * done / total)) if total > 0 else 0.0

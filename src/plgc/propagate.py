@@ -162,9 +162,8 @@ def sparse_features(matrix: Tensor) -> SparseFeatures:
 
 def _compact_csr(matrix: Tensor) -> Tensor:
     index = torch.int32 if max(matrix.values().numel(), *matrix.shape) <= INT32_LIMIT else torch.int64
-    return torch.sparse_csr_tensor(
-        matrix.crow_indices().to(index), matrix.col_indices().to(index), matrix.values(), matrix.shape
-    )
+    crow, col = matrix.crow_indices().to(index), matrix.col_indices().to(index)
+    return torch.sparse_csr_tensor(crow, col, matrix.values(), matrix.shape, check_invariants=False)
 
 
 def times(features: Features, weight: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def start_stage_one(
     """Initialise encoders from the seed, and K prototypes on well-spread nodes of the first embedding."""
     generator = torch.Generator().manual_seed(seed)
     encoders = nn.ModuleList(
-        GNN(b.kind, inputs.num_features, b.width, b.width, layers=b.layers, generator=generator)
+        GNN(b.kind, inputs.num_features, b.hidden, b.width, layers=b.layers, generator=generator)
         for b in branches
     ).to(inputs.device)
     width = sum(branch.width for branch in branches)

@@ -12,7 +12,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -21,7 +21,8 @@ from plgc.cli import condense, data, demo, models
 from plgc.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
-[UsageError] = typer.BadParameter.__bases__  # click's own, whether typer brings it along or uses an installed one
+# click's UsageError, whether typer brings click along or uses an installed one
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 
 app = typer.Typer(
     name="plgc",

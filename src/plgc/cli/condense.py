@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.options import GRAPH_HELP, Device, Json, Preset, Seed, exactly_one
+from plgc.cli.options import GRAPH_HELP, Device, Json, Preset, Seed, check_device, exactly_one
 from plgc.cli.output import facts, peak_memory, seconds, show, size
 from plgc.files import check_writable
 from plgc.progress import progress_line
@@ -31,6 +31,7 @@ def condense(
     """Condense a graph into a small file. Labels are never read."""
     exactly_one(ratio=ratio, nodes=nodes)
     check_writable(output)
+    check_device(device)
     import plgc
 
     start = time.perf_counter()
@@ -52,7 +53,7 @@ def condense(
         "artifact": str(output),
         "graph": data.name,
         "nodes": condensed.num_nodes,
-        "nodes_requested": condensed.settings["nodes_requested"],
+        "nodes_requested": condensed.nodes_requested,
         "ratio": condensed.num_nodes / condensed.source["nodes"],
         "seed": condensed.seed,
         "preset": preset.value,
@@ -114,7 +115,9 @@ def describe(file: Path) -> dict[str, Any]:
         "version": condensed.version,
         "source": condensed.source,
         "fingerprint": condensed.fingerprint,
+        "nodes_requested": condensed.nodes_requested,
         "settings": condensed.settings,
+        "chosen": condensed.chosen,
         "curves": condensed.curves,
     }
 

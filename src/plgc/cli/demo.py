@@ -54,7 +54,9 @@ def _text(result: dict[str, Any]) -> str:
     ]
     notes = (
         f"Test accuracy in %, mean and standard deviation over {result['seeds']} seeds; {result['split']}.\n"
-        "'to keep': the graph's features and edges, or the condensed file. The controls have learned nothing.\n"
+        "'whole graph' is a plain GCN trained end to end. The others share one light head, which smooths its answers\n"
+        "over the edges; the last two are controls, which have learned nothing from the graph.\n"
+        "'to keep': the graph's features and edges as arrays, or the condensed file.\n"
         "'time': training on the whole graph once, or condensing, rebuilding and fine-tuning once."
     )
     left = f"Left behind: {result['artifact']}" + (f" and {result['figure']}" if result["figure"] else "")

@@ -24,6 +24,7 @@ from plgc.cli.options import (
     Split,
     Task,
     at_most_one,
+    check_device,
 )
 from plgc.cli.output import facts, seconds, show, size, spread, table
 from plgc.files import check_writable, write_atomically
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from plgc.artifact import CondensedGraph
 
 METRICS = {"accuracy": ("accuracy", 1), "macro_f1": ("macro-F1", 1), "auroc": ("AUROC", 3)}  # JSON name: label, digits
-ROWS = {"random_encoder": "random encoder", "propagated_features": "propagated features"}
 
 
 def train(
@@ -68,7 +68,7 @@ def train(
         "graph": data.name,
         "nodes": sum(part.num_nodes for part in condensed),
         "backbone": backbone.value,
-        "split": split,
+        "split": data.split_origin,
         "shots": shots,
         "labels": labels,
         "seed": seed,
@@ -79,7 +79,7 @@ def train(
     pairs = {
         "model": f"{output}, {size(result['bytes'])}",
         "rebuilt from": f"{result['nodes']} synthetic nodes, {backbone.value} backbone",
-        "fine-tuned on": f"{result['graph']}, {_labels_text(result)}; {data.split_origin}",
+        "fine-tuned on": f"{result['graph']}, {_labels_text(result)}; {result['split']}",
         "time": seconds(result["seconds"]),
     }
     if result["val"] is not None:
@@ -106,6 +106,7 @@ def evaluate(
     same head on propagated features and on an encoder with random weights: a method has to beat both.
     """
     at_most_one(shots=shots, labels=labels)
+    check_device(device)
     from plgc.evaluation import evaluate_node
 
     with progress_line() as progress:
@@ -126,8 +127,9 @@ def evaluate(
 
 def _evaluate_text(result: dict[str, Any]) -> str:
     metrics = [name for name in METRICS if name in result]
-    rows = [["", *(METRICS[name][0] for name in metrics)]]
-    entries = {"plgc": result} | {ROWS.get(name, name): scores for name, scores in result["controls"].items()}
+    rows: list[list[str]] = [["", *(METRICS[name][0] for name in metrics)]]
+    entries: dict[str, dict[str, Any]] = {"plgc": result}
+    entries |= {name.replace("_", " "): scores for name, scores in result["controls"].items()}
     for name, scores in entries.items():
         rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])
     setting = (

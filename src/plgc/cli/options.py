@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from plgc.errors import SettingError
+
 
 class Preset(StrEnum):
     """The settings that ship, see :mod:`plgc.config`."""
@@ -74,3 +76,14 @@ def at_most_one(**options: object) -> None:
     """Usage error when more than one of the options was given."""
     if sum(value is not None for value in options.values()) > 1:
         raise typer.BadParameter(f"give either {' or '.join(f'--{name}' for name in options)}, not both")
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or that is not there, before any work is done."""
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingError(f"device {name!r} cannot be used: {reason}. Try cpu") from error

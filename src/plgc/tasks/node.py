@@ -20,6 +20,7 @@ from plgc.errors import ArtifactError, LabelError, PLGCError, SettingError
 from plgc.files import write_atomically
 from plgc.graphs.load import num_classes
 from plgc.graphs.splits import draw_labels, draw_shots
+from plgc.inputs import Inputs
 from plgc.tasks.head import Head, HeadSettings, fit_head
 from plgc.tasks.metrics import accuracy, auroc, macro_f1
 
@@ -116,18 +117,33 @@ def finetune(
     if task != "node":
         raise SettingError(f"unknown task {task!r}: choose node")
     inputs = backbone.prepare(graph)
-    embedding = backbone.embed(inputs)
-    labelled, validate = choose_labels(graph, shots, labels, seed)
-    classes, y = num_classes(graph), graph.y.to(embedding.device)
-    score = None
-    if validate:
-        val = graph.val_mask.to(embedding.device)
-
-        def score(head: Head) -> float:
-            return float((head.probabilities(embedding, inputs.adjacency).argmax(1)[val] == y[val]).float().mean())
-
-    head = fit_head(embedding, backbone.parts, labelled.to(embedding.device), y, classes, settings, score)
+    head = fit_labels(
+        backbone.embed(inputs), backbone.parts, inputs, graph, shots=shots, labels=labels, seed=seed, settings=settings
+    )
     return NodeModel(backbone, head)
+
+
+def fit_labels(
+    embedding: Tensor,
+    parts: tuple[int, ...],
+    inputs: Inputs,
+    graph: Data,
+    *,
+    shots: int | None = None,
+    labels: int | None = None,
+    seed: int = 0,
+    settings: HeadSettings | None = None,
+) -> Head:
+    """Train the head on any embedding of a graph's nodes, with the labels that ``shots`` or ``labels`` allow."""
+    labelled, validate = choose_labels(graph, shots, labels, seed)
+    y, val = graph.y.to(embedding.device), graph.val_mask.to(embedding.device)
+
+    def score(head: Head) -> float:
+        predicted = head.probabilities(embedding, inputs.adjacency).argmax(1)
+        return float((predicted[val] == y[val]).float().mean())
+
+    rows = labelled.to(embedding.device)
+    return fit_head(embedding, parts, rows, y, num_classes(graph), settings, score if validate else None)
 
 
 def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int) -> tuple[Tensor, bool]:
