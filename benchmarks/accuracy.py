@@ -42,12 +42,13 @@ FULL = {
 }
 SHOTS = {("cora", 70): 73.4, ("citeseer", 60): 63.4}
 BACKBONES = ("gcn", "sage", "gin", "sgc", "gat")
-Cell = tuple[str, int, int, str, str, str]  # graph, nodes, seed, on, backbone, device
+Cell = tuple[str, int, int, str, str, str, int]  # graph, nodes, seed, on, backbone, device, threads
 
 
 def run_cell(cell: Cell) -> list[dict[str, Any]]:
     """Condense once, then score with all training labels and with three per class."""
-    name, nodes, seed, on, kind, device = cell
+    name, nodes, seed, on, kind, device, threads = cell
+    torch.set_num_threads(threads)
     graph = plgc.load_graph(name, seed=seed)
     start = time.perf_counter()
     condensed = plgc.condense(graph, nodes=nodes, seed=seed, device=device)
@@ -105,8 +106,9 @@ def main() -> None:
     done = {identity(record) for record in records}
     rows = [("cora", 70)] if arguments.backbones else [row for row in FULL if row[0] in arguments.graphs]
     kinds = BACKBONES if arguments.backbones else ("gcn",)
+    threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     wanted: list[Cell] = [
-        (name, nodes, seed, arguments.on, kind, arguments.device)
+        (name, nodes, seed, arguments.on, kind, arguments.device, threads)
         for seed in range(arguments.seeds)
         for kind in kinds
         for name, nodes in rows

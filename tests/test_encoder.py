@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,15 @@ from plgc.errors import SettingError
 from plgc.propagate import Adjacency, build_adjacency, sparse_features
 
 NODES, WIDTH_IN, HIDDEN, WIDTH_OUT = 12, 7, 16, 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """On graphs this small a second thread costs more than it saves, above all on busy cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def edges(seed: int = 0, isolated: bool = True) -> Tensor:

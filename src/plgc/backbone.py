@@ -136,7 +136,7 @@ def reconstruct(
 def _fit(backbone: Backbone, sources: list[tuple[Tensor, Tensor, tuple[int, ...]]]) -> None:
     """min_θ Σ_sources mean_k ‖ỹ_k − z_k‖²: each source's nodes against its own columns of the output."""
     settings = backbone.settings
-    optimizer = torch.optim.Adam(backbone.gnn.parameters(), lr=settings.learning_rate)
+    optimizer = torch.optim.Adam(backbone.gnn.parameters(), lr=settings.learning_rate, fused=True)
     features = torch.cat([x for x, _, _ in sources])
     sizes, widths = [len(x) for x, _, _ in sources], [y.shape[1] for _, y, _ in sources]
     for _ in range(settings.steps):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact import CondensedGraph
 from plgc import config
-from plgc.config import CondenseSettings
+from plgc.artifact import CondensedGraph
+from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
@@ -106,40 +106,50 @@ def _alternate(
     inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
 ) -> tuple[StageOne, PseudoLabels, Tensor, _Curves, float | None]:
     """The alternation: rounds of stage I, each followed by stage II where X' carries over or the end is reached."""
-    rules, limit = settings.pseudo_labels, settings.pseudo_labels.max_rounds
-    stage = start_stage_one(inputs, count, settings.ladder[0].branches, rules, seed)
-    probing, agreement = len(settings.ladder) > 1, None
+    rules, synthesis = settings.pseudo_labels, settings.synthesis
+    branches, agreement = choose_branches(inputs, settings, seed, progress)
+    stage = start_stage_one(inputs, count, branches, rules, seed)
     curves, features = _Curves(), None
-    while True:
+    for done in range(1, rules.max_rounds + 1):
         for _ in range(rules.round_epochs):
             curves.pseudo_label_loss.append(train_epoch(stage, inputs))
-        embedding = embed(stage, inputs)
-        labels = read_pseudo_labels(stage, embedding)
+        labels = read_pseudo_labels(stage, embed(stage, inputs))
         curves.explained.append(labels.explained)
-        done = len(curves.explained)
-        progress(f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}", done, limit)
-        if probing and done >= min(settings.probe_rounds, limit):
-            probing, agreement = False, twin_agreement(embedding, stage.blocks)
-            rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
-            if rung is not settings.ladder[0]:
-                progress(f"twin encoders agree {agreement:.1%}: starting again, more strictly regularised", 0, limit)
-                stage, curves = start_stage_one(inputs, count, rung.branches, rules, seed), _Curves()
-                continue
-        last = not probing and _finished(curves.explained, rules.min_gain, limit)
-        if last or settings.synthesis.start == "nodes":
-            if features is None or settings.synthesis.start == "means":
-                features = start_features(inputs, labels, settings.synthesis, stage.generator)
-            features, losses = refine_features(features, stage, inputs, labels, settings.synthesis)
+        message = f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}"
+        progress(message, done, rules.max_rounds)
+        last = done == rules.max_rounds or _settled(curves.explained, rules.min_gain)
+        if last or synthesis.start == "nodes":
+            if features is None or synthesis.start == "means":
+                features = start_features(inputs, labels, synthesis, stage.generator)
+            features, losses = refine_features(features, stage, inputs, labels, synthesis)
             curves.synthesis_loss.extend(losses)
         if last:
-            assert features is not None
-            progress(f"stage II: {count} synthetic nodes", limit, limit)
-            return stage, labels, features, curves, agreement
+            break
+    assert features is not None
+    progress(f"stage II: {count} synthetic nodes", rules.max_rounds, rules.max_rounds)
+    return stage, labels, features, curves, agreement
 
 
-def _finished(explained: list[float], min_gain: float, limit: int) -> bool:
-    """The label-free stopping rule: the last round added too little, or there are no rounds left."""
-    return len(explained) >= limit or (len(explained) > 1 and explained[-1] - explained[-2] < min_gain)
+def choose_branches(
+    inputs: Inputs, settings: CondenseSettings, seed: int, progress: Progress
+) -> tuple[tuple[Branch, ...], float | None]:
+    """The label-free model choice: train twin encoders, and let their agreement pick the rung of the ladder."""
+    if len(settings.ladder) == 1:
+        return settings.ladder[0].branches, None
+    # Without ℓ_swap the twins do not depend on K: one graph always gets one choice for one seed.
+    rules = replace(settings.pseudo_labels, swap=0.0)
+    twins = start_stage_one(inputs, 2, (settings.probe, settings.probe), rules, seed)
+    for _ in range(settings.probe_epochs):
+        train_epoch(twins, inputs)
+    agreement = twin_agreement(embed(twins, inputs), twins.blocks)
+    rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
+    progress(f"twin encoders agree {agreement:.1%}: using {len(rung.branches)} encoder(s)", 0, rules.max_rounds)
+    return rung.branches, agreement
+
+
+def _settled(explained: list[float], min_gain: float) -> bool:
+    """The label-free stopping rule: the last round made the pseudo-labels explain hardly more than before."""
+    return len(explained) > 1 and explained[-1] - explained[-2] < min_gain
 
 
 def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:

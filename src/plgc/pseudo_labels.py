@@ -81,7 +81,7 @@ def start_stage_one(
     ).to(inputs.device)
     width = sum(branch.width for branch in branches)
     prototypes = nn.Parameter(torch.empty(count, width, device=inputs.device))
-    optimizer = torch.optim.Adam([*encoders.parameters(), prototypes], lr=settings.learning_rate)
+    optimizer = torch.optim.Adam([*encoders.parameters(), prototypes], lr=settings.learning_rate, fused=True)
     stage = StageOne(settings, branches, encoders, prototypes, optimizer, generator, [None, None])
     with torch.no_grad():
         prototypes.copy_(spread_rows(embed(stage, inputs), count, generator))
