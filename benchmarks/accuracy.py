@@ -133,7 +133,9 @@ def print_table(records: list[dict[str, Any]], kinds: tuple[str, ...]) -> None:
         for name, nodes in FULL:
             for kind in kinds:
                 runs = [
-                    r for r in records if (r["graph"], r["nodes"], r["backbone"], r["shots"]) == (name, nodes, kind, shots)
+                    r
+                    for r in records
+                    if (r["graph"], r["nodes"], r["backbone"], r["shots"]) == (name, nodes, kind, shots)
                 ]
                 if not runs:
                     continue

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, SGConv
 from torch_geometric.utils import erdos_renyi_graph, to_dense_adj
 
-from plgc.encoder import GNN, KINDS, num_features
+from plgc.encoder import GNN, KINDS
 from plgc.errors import SettingError
 from plgc.propagate import Adjacency, build_adjacency, sparse_features
 
@@ -331,8 +331,3 @@ def test_dropout_acts_in_training_only() -> None:
     gnn.eval()
     expected = network_slowly(gnn, features(), dense_adjacency(edges()))
     torch.testing.assert_close(gnn(features(), adjacency).double(), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_num_features_is_the_width_in_both_layouts() -> None:
-    x = features()
-    assert num_features(x) == num_features(sparse_features(x.to_sparse_csr())) == WIDTH_IN

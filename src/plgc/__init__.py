@@ -8,7 +8,12 @@
 >>> model.evaluate(graph)                             # doctest: +SKIP
 """
 
+import os
 import warnings
+
+# Has to be set before torch starts its threads. They wait for each other many times per step, by default in a busy
+# loop: on a core shared with another job that makes two threads several times slower than one.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # torch says this once per process about every CSR tensor; it is about torch's API, not about the user's graph.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)

@@ -129,7 +129,9 @@ def read_safetensors(
             header = _header(path, metadata, expected_format, schema)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
-        raise ArtifactError(f"{path} cannot be opened: damaged, cut short, or not a safetensors file ({error})") from error
+        raise ArtifactError(
+            f"{path} cannot be opened: damaged, cut short, or not a safetensors file ({error})"
+        ) from error
     return tensors, header
 
 

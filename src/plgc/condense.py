@@ -5,7 +5,8 @@ No label comes this far: the first thing :func:`condense` does is to cut the gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
@@ -20,6 +21,7 @@ from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
+from plgc.progress import Progress
 from plgc.pseudo_labels import (
     PseudoLabels,
     StageOne,
@@ -30,8 +32,6 @@ from plgc.pseudo_labels import (
     twin_agreement,
 )
 from plgc.synthesize import refine_features, start_features
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -78,7 +78,9 @@ def condense(
     chosen = settings if settings is not None else config.preset(preset)
     bare = load_graph(unlabelled(graph))
     check_condensable(bare)
-    assert bare.num_nodes is not None and bare.edge_index is not None and bare.x is not None
+    assert bare.num_nodes is not None
+    assert bare.edge_index is not None
+    assert bare.x is not None
     count = resolve_count(bare.num_nodes, ratio, nodes)
     scaling = resolve_scaling(bare.x, chosen.scaling)
     with _threads(threads) as used:
@@ -110,7 +112,7 @@ def _alternate(
     branches, agreement = choose_branches(inputs, settings, seed, progress)
     stage = start_stage_one(inputs, count, branches, rules, seed)
     curves, features = _Curves(), None
-    for done in range(1, rules.max_rounds + 1):
+    for done in itertools.count(1):
         for _ in range(rules.round_epochs):
             curves.pseudo_label_loss.append(train_epoch(stage, inputs))
         labels = read_pseudo_labels(stage, embed(stage, inputs))
@@ -123,11 +125,10 @@ def _alternate(
                 features = start_features(inputs, labels, synthesis, stage.generator)
             features, losses = refine_features(features, stage, inputs, labels, synthesis)
             curves.synthesis_loss.extend(losses)
-        if last:
-            break
-    assert features is not None
-    progress(f"stage II: {count} synthetic nodes", rules.max_rounds, rules.max_rounds)
-    return stage, labels, features, curves, agreement
+        if last and features is not None:
+            progress(f"stage II: {count} synthetic nodes", rules.max_rounds, rules.max_rounds)
+            return stage, labels, features, curves, agreement
+    raise AssertionError("the last round returns")
 
 
 def choose_branches(
@@ -189,4 +190,3 @@ def _threads(threads: int | None) -> Iterator[int]:
 
 def _silent(message: str, done: int, total: int) -> None:
     """Report nothing."""
-

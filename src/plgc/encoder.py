@@ -6,6 +6,7 @@ is its own and only neighbour. That is what lets an artifact made with one kind 
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.errors import SettingError
-from plgc.propagate import Adjacency, Features, SparseFeatures, neighbor_sum, propagate, times
+from plgc.propagate import Adjacency, Features, neighbor_sum, propagate, times
 
 KINDS = ("gcn", "sage", "gat", "gin", "sgc", "mlp")
 
@@ -158,7 +159,7 @@ class GNN(nn.Module):
             return
         widths = [width_in] + [hidden] * (layers - 1) + [width_out]
         self.layers = nn.ModuleList(
-            _layer(kind, before, after, generator) for before, after in zip(widths[:-1], widths[1:], strict=True)
+            _layer(kind, before, after, generator) for before, after in itertools.pairwise(widths)
         )
 
     def forward(self, x: Features, adjacency: Adjacency | None, feature_mask: Tensor | None = None) -> Tensor:
@@ -183,11 +184,3 @@ def _layer(kind: str, width_in: int, width_out: int, generator: torch.Generator)
             heads = math.gcd(8, width_out)
             return GATLayer(width_in, width_out, heads, generator)
     raise SettingError(f"unknown GNN kind {kind!r}: choose one of {', '.join(KINDS)}")
-
-
-def num_features(x: Features) -> int:
-    """f, the width of a dense or sparse feature matrix."""
-    return x.shape[1]
-
-
-__all__ = ["GNN", "KINDS", "SparseFeatures", "num_features"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,10 +22,10 @@ from plgc.encoder import GNN
 from plgc.errors import SettingError
 from plgc.graphs.load import load_graph
 from plgc.inputs import Inputs
+from plgc.progress import Progress
 from plgc.tasks.node import fit_labels, score_nodes
 
 CONTROL_WIDTH = 512
-Progress = Callable[[str, int, int], None]
 
 
 def evaluate_node(
@@ -65,8 +65,10 @@ def evaluate_node(
     start = time.perf_counter()
     runs: list[dict[str, dict[str, float]]] = []
     inputs, propagated = None, None
+    graph = load_graph(source, split=split, seed=first_seed)
     for seed in range(first_seed, first_seed + seeds):
-        graph = load_graph(source, split=split, seed=seed)
+        if seed != first_seed:
+            graph = load_graph(source, split=split, seed=seed)
         backbone = reconstruct(condensed, kind=kind, seed=seed, device=device)
         if inputs is None or propagated is None:  # features and edges are the same for every seed, only masks differ
             inputs = backbone.prepare(graph)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.errors import GraphError
-from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features, times
+from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
 
 SCALINGS = ("auto", "l1", "l2", "none")
 
@@ -70,8 +70,9 @@ def prepare(graph: Data, scaling: str, device: torch.device | str = "cpu") -> In
         x = x.to_dense()  # a sparse product would cost more than it saves
     x = scale_rows(x.to(device=device, dtype=torch.float32), scaling)
     features: Features = sparse_features(x) if x.layout == torch.sparse_csr else x
-    assert graph.edge_index is not None and graph.num_nodes is not None
-    weight = graph.edge_weight.to(device) if "edge_weight" in graph else None
+    assert graph.edge_index is not None
+    assert graph.num_nodes is not None
+    weight = graph["edge_weight"].to(device) if "edge_weight" in graph else None
     return Inputs(features, build_adjacency(graph.edge_index.to(device), graph.num_nodes, weight))
 
 
@@ -89,13 +90,11 @@ def mean_rows(x: Features, weights: Tensor) -> Tensor:
 def fingerprint(graph: Data) -> str:
     """SHA-256 over features and edges, to tell whether two runs saw the same graph; it reveals no content."""
     digest = hashlib.sha256()
-    assert graph.x is not None and graph.edge_index is not None
+    assert graph.x is not None
+    assert graph.edge_index is not None
     x = graph.x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.layout == torch.sparse_csr else [x]
-    for tensor in [*parts, graph.edge_index, *([graph.edge_weight] if "edge_weight" in graph else [])]:
+    for tensor in [*parts, graph.edge_index, *([graph["edge_weight"]] if "edge_weight" in graph else [])]:
         digest.update(f"{tuple(tensor.shape)} {tensor.dtype};".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-__all__ = ["SCALINGS", "Inputs", "fingerprint", "mean_rows", "prepare", "resolve_scaling", "scale_rows", "times"]

@@ -76,8 +76,7 @@ def start_stage_one(
     """Initialise encoders from the seed, and K prototypes on well-spread nodes of the first embedding."""
     generator = torch.Generator().manual_seed(seed)
     encoders = nn.ModuleList(
-        GNN(b.kind, inputs.num_features, b.hidden, b.width, layers=b.layers, generator=generator)
-        for b in branches
+        GNN(b.kind, inputs.num_features, b.hidden, b.width, layers=b.layers, generator=generator) for b in branches
     ).to(inputs.device)
     width = sum(branch.width for branch in branches)
     prototypes = nn.Parameter(torch.empty(count, width, device=inputs.device))
@@ -210,17 +209,17 @@ def read_pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
 
     The prototypes take over the result, so that the next round of training starts from it.
     """
-    vectors, potential = unit_blocks(stage.prototypes, stage.blocks), None
-    for _ in range(max(1, stage.settings.refinements)):
-        assignment = _assign(embedding @ vectors.t(), stage.settings, potential)
-        potential = assignment.potential
-        weights = assignment.plan / assignment.plan.sum(0)
-        if stage.settings.refinements > 0:
-            vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+    vectors = unit_blocks(stage.prototypes, stage.blocks)
+    assignment = _assign(embedding @ vectors.t(), stage.settings, None)
+    weights = assignment.plan / assignment.plan.sum(0)
+    for repeat in range(stage.settings.refinements):
+        if repeat > 0:
+            assignment = _assign(embedding @ vectors.t(), stage.settings, assignment.potential)
+            weights = assignment.plan / assignment.plan.sum(0)
+        vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+    stage.prototypes.copy_(vectors)
     hard = assignment.hard
     counts = torch.bincount(hard, minlength=vectors.shape[0])
-    if stage.settings.refinements > 0:
-        stage.prototypes.copy_(vectors)
     residual = (embedding - vectors[hard]).pow(2).sum()
     explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
     return PseudoLabels(vectors, weights, counts, explained)

@@ -66,6 +66,3 @@ def _moments(stage: StageOne, inputs: Inputs) -> list[tuple[Tensor, Tensor]]:
         return [(torch.zeros(w, device=device), torch.ones(w, device=device)) for w in stage.blocks]
     hidden = [encoder(inputs.x, inputs.adjacency) for encoder in stage.encoders]
     return [(part.mean(0), part.std(0) + 1e-6) for part in hidden]
-
-
-__all__ = ["embed_condensed", "refine_features", "start_features"]

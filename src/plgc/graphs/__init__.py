@@ -2,7 +2,7 @@
 
 from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs, save_npz
 from plgc.graphs.check import check_condensable, check_structure
-from plgc.graphs.load import load_graph, num_classes, training_subgraph, unlabelled
+from plgc.graphs.load import load_graph, node_labels, num_classes, training_subgraph, unlabelled
 from plgc.graphs.splits import draw_labels, draw_shots, generated_split
 from plgc.graphs.synthetic import citation_graph
 
@@ -17,6 +17,7 @@ __all__ = [
     "get_graph",
     "list_graphs",
     "load_graph",
+    "node_labels",
     "num_classes",
     "save_npz",
     "training_subgraph",

@@ -57,8 +57,8 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
     return data
 
 
-def num_classes(data: Data) -> int:
-    """The number of classes: the largest label + 1.
+def node_labels(data: Data) -> Tensor:
+    """The labels y, −1 where a node has none.
 
     Raises:
         LabelError: the graph has no labels.
@@ -66,7 +66,12 @@ def num_classes(data: Data) -> int:
     y = data._store.get("y")
     if y is None or y.numel() == 0 or int(y.max()) < 0:
         raise LabelError(f"{data._store.get('name', 'the graph')} has no labels (y is missing or −1 throughout)")
-    return int(y.max()) + 1
+    return y
+
+
+def num_classes(data: Data) -> int:
+    """The number of classes: the largest label + 1. Raises as :func:`node_labels` does."""
+    return int(node_labels(data).max()) + 1
 
 
 def unlabelled(graph: Data) -> Data:

@@ -18,7 +18,7 @@ from plgc.artifact import read_safetensors
 from plgc.backbone import Backbone, BackboneSettings
 from plgc.errors import ArtifactError, LabelError, PLGCError, SettingError
 from plgc.files import write_atomically
-from plgc.graphs.load import num_classes
+from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.splits import draw_labels, draw_shots
 from plgc.inputs import Inputs
 from plgc.tasks.head import Head, HeadSettings, fit_head
@@ -45,7 +45,7 @@ class NodeModel:
         return self.predict_proba(graph).argmax(dim=1)
 
     def evaluate(self, graph: Data, on: str = "test") -> dict[str, float]:
-        """Accuracy and macro-F1 (0–100), and AUROC (0–1) for two classes, on the ``test``, ``val`` or ``train`` nodes."""
+        """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes."""
         return score_nodes(self.predict_proba(graph), graph, on)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -136,7 +136,7 @@ def fit_labels(
 ) -> Head:
     """Train the head on any embedding of a graph's nodes, with the labels that ``shots`` or ``labels`` allow."""
     labelled, validate = choose_labels(graph, shots, labels, seed)
-    y, val = graph.y.to(embedding.device), graph.val_mask.to(embedding.device)
+    y, val = node_labels(graph).to(embedding.device), graph["val_mask"].to(embedding.device)
 
     def score(head: Head) -> float:
         predicted = head.probabilities(embedding, inputs.adjacency).argmax(1)
@@ -150,28 +150,28 @@ def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int)
     """Which nodes' labels to train on, and whether validation labels may be used (full labels only)."""
     if shots is not None and labels is not None:
         raise SettingError(f"give shots or labels, not both (got shots={shots}, labels={labels})")
-    num_classes(graph)  # raises where there are no labels
+    y = node_labels(graph)
     if "train_mask" not in graph:
         raise LabelError("the graph has no training mask: load it with plgc.load_graph, which makes one")
     if shots is not None:
-        return draw_shots(graph.y, graph.train_mask, shots, seed), False
+        return draw_shots(y, graph["train_mask"], shots, seed), False
     if labels is not None:
-        return draw_labels(graph.y, graph.train_mask, labels, seed), False
-    labelled = ((graph.y >= 0) & graph.train_mask).nonzero().flatten()
+        return draw_labels(y, graph["train_mask"], labels, seed), False
+    labelled = ((y >= 0) & graph["train_mask"]).nonzero().flatten()
     if len(labelled) == 0:
         raise LabelError("none of the graph's training nodes has a label")
-    return labelled, bool(graph.val_mask.any())
+    return labelled, bool(graph["val_mask"].any())
 
 
 def score_nodes(probability: Tensor, graph: Data, on: str) -> dict[str, float]:
     """Accuracy, macro-F1 and (two classes) AUROC of predicted probabilities on one part of a graph's split."""
     if on not in ("train", "val", "test"):
         raise SettingError(f"on is {on!r}: choose train, val or test")
-    num_classes(graph)
-    mask = graph[f"{on}_mask"] & (graph.y >= 0)
+    y = node_labels(graph)
+    mask = graph[f"{on}_mask"] & (y >= 0)
     if not bool(mask.any()):
         raise LabelError(f"the graph has no labelled {on} nodes to evaluate on")
-    predicted, truth = probability.argmax(dim=1)[mask], graph.y[mask]
+    predicted, truth = probability.argmax(dim=1)[mask], y[mask]
     result = {"accuracy": accuracy(predicted, truth), "macro_f1": macro_f1(predicted, truth)}
     if probability.shape[1] == 2:
         result["auroc"] = auroc(probability[mask, 1], truth == 1)

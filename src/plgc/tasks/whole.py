@@ -1,4 +1,4 @@
-"""Whole-graph training ("full fine-tune"): a plain GCN trained end to end on the labels, the yardstick of condensation."""
+"""Whole-graph training ("full fine-tune"): a plain GCN trained end to end, the yardstick of condensation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.encoder import GNN
-from plgc.graphs.load import num_classes
+from plgc.graphs.load import node_labels, num_classes
 from plgc.inputs import prepare, resolve_scaling
 from plgc.tasks.node import choose_labels, score_nodes
 
@@ -32,7 +32,7 @@ def train_whole_graph(
     labelled, validate = choose_labels(graph, shots, labels, seed)
     assert graph.x is not None
     inputs = prepare(graph, resolve_scaling(graph.x, "auto"), device)
-    y, classes = graph.y.to(device), num_classes(graph)
+    y, classes = node_labels(graph).to(device), num_classes(graph)
     generator = torch.Generator().manual_seed(seed)
     model = GNN("gcn", inputs.num_features, HIDDEN, classes, dropout=DROPOUT, generator=generator).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
