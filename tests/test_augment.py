@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,15 +12,6 @@ from plgc.encoder import GNN, KINDS
 from plgc.propagate import Adjacency, build_adjacency, sparse_features
 
 NODES, FEATURES = 30, 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """On graphs this small a second thread costs more than it saves, above all on busy cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

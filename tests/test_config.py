@@ -186,7 +186,6 @@ def test_missing_values_take_their_defaults() -> None:
     assert short.ladder == (Rung((Branch(kind="gin"),)),)
 
 
-@pytest.mark.xfail(raises=SettingError, reason="_build_rung fills missing branches with (), not with Rung's default")
 def test_a_rung_without_branches_takes_the_default_ones() -> None:
     assert CondenseSettings.from_dict({"ladder": [{"agreement": 0.0}]}).ladder == (Rung(),)
 

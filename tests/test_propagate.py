@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,15 +14,6 @@ from torch import Tensor
 from plgc.propagate import Adjacency, build_adjacency, drop_edges, neighbor_sum, propagate, sparse_features, times
 
 WEIGHTS = st.one_of(st.just(0.0), st.floats(0.125, 8, width=32))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """On graphs this small a second thread costs more than it saves, above all on busy cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @st.composite

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import ot
@@ -14,15 +13,6 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from plgc.sinkhorn import sinkhorn
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Thousands of tiny steps: handing each to a second thread costs more than the step, above all on busy cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def similarities(nodes: int = 60, prototypes: int = 6, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

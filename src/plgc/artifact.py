@@ -29,7 +29,7 @@ FORMAT = "plgc-condensed-graph"
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CondensedGraph:
     """A condensed graph 𝒮 = (X', A' = I) with its pseudo-labels Ỹ, and how it was made."""
 
@@ -108,7 +108,7 @@ class CondensedGraph:
                 fingerprint=header["fingerprint"],
                 version=str(header["version"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ArtifactError(f"{path} is damaged: its description is incomplete ({error!r})") from error
         _check(graph, path)
         return graph
@@ -140,7 +140,7 @@ def _header(path: Path, metadata: dict[str, str], expected_format: str, schema: 
         raise ArtifactError(f"{path} is a safetensors file, but not one of plgc's: it has no description")
     try:
         header = json.loads(metadata["plgc"])
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: its description is not readable ({error})") from error
     found = header.get("format") if isinstance(header, dict) else None
     if found != expected_format:
@@ -165,6 +165,8 @@ def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
         problem = f"pseudo-labels are {labels.dtype} {tuple(labels.shape)}, not float32 [{features.shape[0]}, d]"
     elif counts.dtype != torch.int64 or counts.shape != features.shape[:1]:
         problem = f"counts are {counts.dtype} {tuple(counts.shape)}, not int64 [{features.shape[0]}]"
+    elif int(counts.min()) < 0:
+        problem = f"a count is {int(counts.min())}, below 0"
     elif not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != labels.shape[1]:
         problem = f"blocks {graph.blocks} do not add up to the {labels.shape[1]} columns of the pseudo-labels"
     elif not (torch.isfinite(features).all() and torch.isfinite(labels).all()):

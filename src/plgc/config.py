@@ -6,6 +6,7 @@ settings per dataset: what must adapt to a graph (row scaling, length of trainin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
@@ -169,8 +170,8 @@ class CondenseSettings:
         _require(self.probe_epochs >= 1, f"probe_epochs is {self.probe_epochs}: it must be at least 1")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON and TOML."""
-        return asdict(self)
+        """Plain values, for JSON and TOML: the same before and after a trip through a file."""
+        return json.loads(json.dumps(asdict(self)))
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> CondenseSettings:
@@ -179,7 +180,7 @@ class CondenseSettings:
         if "ladder" in values:
             values["ladder"] = tuple(_build_rung(rung) for rung in values["ladder"])
         if "probe" in values:
-            values["probe"] = _build(Branch, values["probe"])
+            values["probe"] = _build(Branch, {**asdict(CondenseSettings().probe), **values["probe"]})
         values["pseudo_labels"] = _build(PseudoLabelSettings, values.get("pseudo_labels", {}))
         values["synthesis"] = _build(SynthesisSettings, values.get("synthesis", {}))
         return _build(CondenseSettings, values)
@@ -187,7 +188,8 @@ class CondenseSettings:
 
 def _build_rung(values: Mapping[str, Any]) -> Rung:
     values = dict(values)
-    values["branches"] = tuple(_build(Branch, branch) for branch in values.get("branches", ()))
+    if "branches" in values:
+        values["branches"] = tuple(_build(Branch, branch) for branch in values["branches"])
     return _build(Rung, values)
 
 

@@ -78,7 +78,7 @@ class SAGELayer(nn.Module):
         message = times(x, _masked(self.neighbors, feature_mask))
         if adjacency is not None:
             count = adjacency.degree[:, None] - 1
-            mean = (neighbor_sum(adjacency, message) - message) / count.clamp(min=1)
+            mean = (neighbor_sum(adjacency, message) - message) / torch.where(count > 0, count, 1.0)
             message = torch.where(count > 0, mean, message)
         return self.own(x, adjacency, feature_mask) + message
 

@@ -94,6 +94,7 @@ def fingerprint(graph: Data) -> str:
     assert graph.edge_index is not None
     x = graph.x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.layout == torch.sparse_csr else [x]
+    digest.update(f"{tuple(x.shape)};".encode())
     for tensor in [*parts, graph.edge_index, *([graph["edge_weight"]] if "edge_weight" in graph else [])]:
         digest.update(f"{tuple(tensor.shape)} {tensor.dtype};".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())

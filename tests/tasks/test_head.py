@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -16,15 +15,6 @@ from plgc.tasks.head import Head, HeadSettings, fit_head, smooth
 
 NODES, CLASSES, PARTS = 120, 4, (6, 10)
 LONG = HeadSettings(epochs=1500, learning_rate=0.05, smoothing_steps=0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Thousands of tiny steps: handing each to a second thread costs more than the step, above all on busy cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def embedding() -> Tensor:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.backbone import unit_parts
+from plgc.errors import SettingError
 from plgc.propagate import Adjacency, propagate
 
 
@@ -34,6 +35,13 @@ class HeadSettings:
     penalty: float = 0.04
     smoothing_steps: int = 10
     restart: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("penalty", 0), ("smoothing_steps", 0), ("restart", 0)):
+            if not getattr(self, name) >= least:
+                raise SettingError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if not self.learning_rate > 0:
+            raise SettingError(f"learning_rate is {self.learning_rate}: it must be above 0")
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ def fit_head(
     target = y[labelled]
     weight = torch.zeros(rows.shape[1], num_classes, device=rows.device, requires_grad=True)
     bias = torch.zeros(num_classes, device=rows.device, requires_grad=True)
-    optimizer = torch.optim.Adam([weight, bias], lr=settings.learning_rate)
+    optimizer = torch.optim.Adam([weight, bias], lr=settings.learning_rate, fused=True)
     best, best_score = None, float("-inf")
     for epoch in range(1, settings.epochs + 1):
         penalty = settings.penalty / len(labelled) * weight.pow(2).sum()

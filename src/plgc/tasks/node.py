@@ -136,7 +136,8 @@ def fit_labels(
 ) -> Head:
     """Train the head on any embedding of a graph's nodes, with the labels that ``shots`` or ``labels`` allow."""
     labelled, validate = choose_labels(graph, shots, labels, seed)
-    y, val = node_labels(graph).to(embedding.device), graph["val_mask"].to(embedding.device)
+    y = node_labels(graph).to(embedding.device)
+    val = graph["val_mask"].to(embedding.device) & (y >= 0)
 
     def score(head: Head) -> float:
         predicted = head.probabilities(embedding, inputs.adjacency).argmax(1)
@@ -160,7 +161,7 @@ def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int)
     labelled = ((y >= 0) & graph["train_mask"]).nonzero().flatten()
     if len(labelled) == 0:
         raise LabelError("none of the graph's training nodes has a label")
-    return labelled, bool(graph["val_mask"].any())
+    return labelled, bool((graph["val_mask"] & (y >= 0)).any())
 
 
 def score_nodes(probability: Tensor, graph: Data, on: str) -> dict[str, float]:
