@@ -12,6 +12,7 @@ that is already there is not repeated.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -42,19 +43,19 @@ FULL = {
 }
 SHOTS = {("cora", 70): 73.4, ("citeseer", 60): 63.4}
 BACKBONES = ("gcn", "sage", "gin", "sgc", "gat")
-Cell = tuple[str, int, int, str, str, str, int]  # graph, nodes, seed, on, backbone, device, threads
+Cell = tuple[str, int, int, str, tuple[str, ...], str, int]  # graph, nodes, seed, on, backbones, device, threads
 
 
 def run_cell(cell: Cell) -> list[dict[str, Any]]:
     """Condense once, then score with all training labels and with three per class."""
-    name, nodes, seed, on, kind, device, threads = cell
+    name, nodes, seed, on, kinds, device, threads = cell
     torch.set_num_threads(threads)
     graph = plgc.load_graph(name, seed=seed)
     start = time.perf_counter()
     condensed = plgc.condense(graph, nodes=nodes, seed=seed, device=device)
     seconds = time.perf_counter() - start
     records = []
-    for shots in (None, 3):
+    for kind, shots in itertools.product(kinds, (None, 3)):
         result = evaluate_node([condensed], name, first_seed=seed, shots=shots, on=on, kind=kind, device=device)
         records.append(
             {
@@ -108,12 +109,15 @@ def main() -> None:
     kinds = BACKBONES if arguments.backbones else ("gcn",)
     threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     wanted: list[Cell] = [
-        (name, nodes, seed, arguments.on, kind, arguments.device, threads)
+        (name, nodes, seed, arguments.on, kinds, arguments.device, threads)
         for seed in range(arguments.seeds)
-        for kind in kinds
         for name, nodes in rows
     ]
-    missing = [cell for cell in wanted if (*cell[:3], cell[3], cell[4]) not in done]
+    missing = []
+    for cell in wanted:
+        kinds_left = tuple(kind for kind in kinds if (*cell[:4], kind) not in done)
+        if kinds_left:
+            missing.append((*cell[:4], kinds_left, *cell[5:]))
     print(f"{len(wanted)} runs, {len(wanted) - len(missing)} of them done already", file=sys.stderr)
     with path.open("a") as file, ProcessPoolExecutor(arguments.jobs) as pool:
         for number, fresh in enumerate(pool.map(run_cell, missing), 1):
@@ -121,7 +125,7 @@ def main() -> None:
             file.writelines(json.dumps(record) + "\n" for record in fresh)
             file.flush()
             print(f"{number}/{len(missing)} {identity(fresh[0])}: {fresh[0]['accuracy']:.1f}", file=sys.stderr)
-    keys = {(*cell[:3], cell[3], cell[4]) for cell in wanted}
+    keys = {(*cell[:4], kind) for cell in wanted for kind in kinds}
     print_table([record for record in records if identity(record) in keys], kinds)
 
 
