@@ -125,9 +125,8 @@ class SynthesisSettings:
         _require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}: it must be above 0")
 
 
-# Settled on validation labels of Cora, Citeseer, Pubmed, Photo and Coauthor CS (docs/method.md has the figures):
-# where twins agree, one wide encoder with weak augmentation is best; where they do not, narrow ones with strong
-# augmentation are.
+# Settled on validation labels of Cora, Citeseer, Pubmed, Photo and Coauthor CS: where twins agree, one wide encoder
+# with weak augmentation is best; where they do not, narrow ones with strong augmentation are (docs/method.md).
 STRICT = (
     Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.3),
     Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.5),
