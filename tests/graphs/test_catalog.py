@@ -13,7 +13,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.errors import GraphError, GraphNotFoundError
-from plgc.graphs import catalog, get_graph, list_graphs, load_graph, save_npz
+from plgc.graphs import catalog, download, get_graph, list_graphs, load_graph, save_npz
 
 WANTED = {
     *("cora", "citeseer", "pubmed", "amazon-photo", "amazon-computers", "coauthor-cs", "coauthor-physics"),
@@ -44,7 +44,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise urllib.error.URLError("network is unreachable")
 
-    monkeypatch.setattr(catalog, "_pyg_dataset", fail)
+    monkeypatch.setattr(download, "_pyg_dataset", fail)
     monkeypatch.setattr("torch_geometric.data.download_url", fail)
 
 
@@ -170,7 +170,7 @@ def test_a_download_is_converted_kept_and_not_repeated(places, monkeypatch: pyte
         masks["test_mask"] = torch.zeros(11701, dtype=torch.bool)
         return triangle(11701, 300, stopping_mask=masks["train_mask"], **masks)
 
-    monkeypatch.setattr(catalog, "_pyg_dataset", dataset)
+    monkeypatch.setattr(download, "_pyg_dataset", dataset)
     loaded = load_graph("WikiCS", split=19)
     assert calls == [("WikiCS", {"is_undirected": True})]
     assert [p.name for p in cache.iterdir()] == ["wikics.npz"]
@@ -186,13 +186,13 @@ def test_a_download_is_converted_kept_and_not_repeated(places, monkeypatch: pyte
 
 def test_dense_downloads_stay_dense(places, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = triangle(11758, 10, x=torch.ones(11758, 10))
-    monkeypatch.setattr(catalog, "_pyg_dataset", lambda *_: graph)
+    monkeypatch.setattr(download, "_pyg_dataset", lambda *_: graph)
     assert load_graph("tolokers").x.layout == torch.strided
 
 
 def test_a_download_of_the_wrong_size_is_not_kept(places, monkeypatch: pytest.MonkeyPatch) -> None:
     _, cache = places
-    monkeypatch.setattr(catalog, "_pyg_dataset", lambda *_: triangle(5, 2))
+    monkeypatch.setattr(download, "_pyg_dataset", lambda *_: triangle(5, 2))
     with pytest.raises(GraphNotFoundError, match="5 nodes and 2 features came, not 2708 and 1433"):
         load_graph("cora")
     assert list(cache.iterdir()) == []
@@ -203,7 +203,7 @@ def test_every_pyg_dataset_named_exists_and_takes_its_options() -> None:
 
     from torch_geometric import datasets
 
-    for name, source in catalog._sources().items():
+    for name, source in download.sources().items():
         if name == "ogbn-arxiv":
             continue
         kind, _, options = source.origin.removeprefix("torch_geometric.datasets.").partition("(")
@@ -228,7 +228,7 @@ def test_arxiv_is_read_from_ogbs_raw_files(tmp_path: Path, monkeypatch: pytest.M
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.setattr("torch_geometric.data.download_url", lambda url, to: shutil.copy(archive, to))
-    data = catalog._ogbn_arxiv(folder)
+    data = download._ogbn_arxiv(folder)
     assert data.edge_index.tolist() == [[0, 2], [1, 3]]
     assert torch.equal(data.x, torch.tensor([[0.5, -1], [1.5, 2], [0, 0], [3, 1e-3]]))
     assert data.y.tolist() == [4, 0, 39, 1]

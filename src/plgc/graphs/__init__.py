@@ -1,8 +1,9 @@
 """Graphs: loading, checking, splitting and making them. Everything here runs before, or beside, condensation."""
 
-from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs, save_npz
+from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs
 from plgc.graphs.check import check_condensable, check_structure
 from plgc.graphs.load import load_graph, node_labels, num_classes, training_subgraph, unlabelled
+from plgc.graphs.npz import save_npz
 from plgc.graphs.splits import draw_labels, draw_shots, generated_split
 from plgc.graphs.synthetic import citation_graph
 

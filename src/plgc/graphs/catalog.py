@@ -1,4 +1,4 @@
-"""Graphs by name: a local folder first, then the cache, then a download; and our npz format, written whole.
+"""Graphs by name: a local folder first, then the cache, then a download.
 
 A name is looked for as ``$PLGC_DATA/NAME.npz``, then in the cache (``$PLGC_CACHE``, by default ``~/.cache/plgc``),
 and is otherwise downloaded into the cache once. Case does not count, and ``-`` and ``_`` are the same; apart from
@@ -8,29 +8,25 @@ that a name must match the whole file name.
 from __future__ import annotations
 
 import difflib
-import json
 import os
-import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.errors import GraphError, GraphNotFoundError
-from plgc.graphs.check import MASKS, as_features, node_count
+from plgc.graphs.check import node_count
+from plgc.graphs.download import Source, compact, sources
+from plgc.graphs.npz import read_meta, save_npz
 from plgc.graphs.synthetic import citation_graph
 
 DATA_VARIABLE, CACHE_VARIABLE = "PLGC_DATA", "PLGC_CACHE"
 EMBEDDED = "demo"
-ARXIV_URL = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
-SPARSE_BELOW = 0.4  # downloaded features with a smaller share of non-zeros are stored as CSR
 
 
 @dataclass(frozen=True)
@@ -49,18 +45,6 @@ class GraphEntry:
     classes: int | None = None
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A graph that can be downloaded: where from, its size, and a function that fetches it into a folder."""
-
-    origin: str
-    nodes: int
-    edges: int | None
-    features: int
-    classes: int
-    fetch: Callable[[Path], Data]
-
-
 def list_graphs() -> list[GraphEntry]:
     """Every graph that can be loaded by name, each once, in the order of look-up: local, cached, then the others."""
     entries: dict[str, GraphEntry] = {}
@@ -70,7 +54,7 @@ def list_graphs() -> list[GraphEntry]:
             if key != EMBEDDED or where == "PLGC_DATA":
                 entries.setdefault(key, GraphEntry(display_name(path.stem), where, **_counts(path)))
     entries.setdefault(EMBEDDED, GraphEntry(EMBEDDED, "embedded", nodes=3000, edges=13500, features=1000, classes=7))
-    for name, source in _sources().items():
+    for name, source in sources().items():
         facts = GraphEntry(name, "download", source.nodes, source.edges, source.features, source.classes)
         entries.setdefault(name, facts)
     return list(entries.values())
@@ -103,7 +87,7 @@ def open_graph(name: str) -> Path | Data:
         return graph
     if (path := _match(cache_folder(), key)) is not None:
         return path
-    source = _sources().get(key)
+    source = sources().get(key)
     if source is None:
         raise GraphNotFoundError(_unknown(name))
     return _download(key, source)
@@ -112,7 +96,7 @@ def open_graph(name: str) -> Path | Data:
 def is_known(name: str) -> bool:
     """Whether the catalogue has this name, without downloading anything."""
     key = normalised(name)
-    return key == EMBEDDED or key in _sources() or any(_match(f, key) for f in (_data_folder(), cache_folder()))
+    return key == EMBEDDED or key in sources() or any(_match(f, key) for f in (_data_folder(), cache_folder()))
 
 
 def normalised(name: str) -> str:
@@ -123,7 +107,7 @@ def normalised(name: str) -> str:
 def display_name(stem: str) -> str:
     """A file's name as the catalogue spells it: ours for a graph we know, else the file's own."""
     key = normalised(stem)
-    return key if key == EMBEDDED or key in _sources() else stem
+    return key if key == EMBEDDED or key in sources() else stem
 
 
 def cache_folder() -> Path:
@@ -132,75 +116,6 @@ def cache_folder() -> Path:
         return Path(os.path.expanduser(os.environ[CACHE_VARIABLE]))
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "plgc"
-
-
-def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
-    """Write a graph in our npz format, whole or not at all.
-
-    Args:
-        data: features dense or sparse, masks of shape [N] or [N, S]; only the fields of the format are written.
-        path: the file; its folder must exist. It is replaced once the new one is complete.
-        meta: anything JSON can hold (source, licence, …); the graph's name, counts and split are added.
-    """
-    path = Path(path)
-    arrays = _arrays(data)
-    features = arrays["x_shape"][1] if "x_shape" in arrays else arrays["x"].shape[1] if "x" in arrays else 0
-    facts: dict[str, Any] = {
-        "name": path.stem,
-        "nodes": node_count(data),
-        "edges": int(arrays["edge_index"].shape[1]),
-        "features": int(features),
-        "classes": int(arrays["y"].max()) + 1 if "y" in arrays else 0,
-    }
-    if isinstance(data._store.get("split_origin"), str):
-        facts["split_origin"] = data.split_origin
-    arrays["meta"] = np.array(json.dumps({**facts, **(meta or {})}))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
-def read_meta(archive: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The ``meta`` of an open npz archive as a dictionary; empty when it is absent or not a JSON object."""
-    if "meta" not in archive:
-        return {}
-    try:
-        meta = json.loads(str(archive["meta"]))
-    except ValueError:
-        return {}
-    return meta if isinstance(meta, dict) else {}
-
-
-def _arrays(data: Data) -> dict[str, Any]:
-    """The arrays of our format, ``meta`` apart."""
-    nodes, store = node_count(data), data._store
-    if not isinstance(data.edge_index, Tensor):
-        raise GraphError("the graph has no edge_index: there is nothing to write")
-    index_type = np.int32 if nodes < 2**31 else np.int64
-    arrays: dict[str, Any] = {"edge_index": data.edge_index.cpu().numpy().astype(index_type)}
-    x = as_features(data.x)
-    if x is not None and x.layout == torch.strided:
-        arrays["x"] = x.numpy()
-    elif x is not None:
-        index_type = np.int32 if max(*x.shape, x.values().numel()) < 2**31 else np.int64
-        arrays["x_indptr"] = x.crow_indices().numpy().astype(index_type)
-        arrays["x_indices"] = x.col_indices().numpy().astype(index_type)
-        arrays["x_data"] = x.values().numpy()
-        arrays["x_shape"] = np.array(x.shape, dtype=np.int64)
-    for key in ("y", "y_multi", "edge_weight"):
-        if store.get(key) is not None:
-            arrays[key] = store[key].cpu().numpy()
-    for key in MASKS:
-        if store.get(key) is not None:
-            arrays[key] = store[key].cpu().numpy().astype(bool).T  # [N] as it is, [N, S] to [S, N]
-    if not arrays.keys() & {"x", "x_shape", "y", "y_multi", *MASKS}:
-        arrays["num_nodes"] = np.array(nodes)
-    return arrays
 
 
 def _data_folder() -> Path | None:
@@ -242,7 +157,7 @@ def _unknown(name: str) -> str:
     return f"no graph is called {name!r}, and there is no file of that name.{guess} Known names: {', '.join(names)}"
 
 
-def _download(name: str, source: _Source) -> Path:
+def _download(name: str, source: Source) -> Path:
     path = cache_folder() / f"{name}.npz"
     hint = (
         f"Looked in {DATA_VARIABLE} ({os.environ.get(DATA_VARIABLE) or 'not set'}) and the cache ({path.parent}). "
@@ -264,7 +179,7 @@ def _download(name: str, source: _Source) -> Path:
         raise GraphNotFoundError(f"{name} could not be downloaded from {source.origin} ({reason}). {hint}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    _write_to_cache(_compact(data), path, {"source": source.origin})
+    _write_to_cache(compact(data), path, {"source": source.origin})
     return path
 
 
@@ -278,71 +193,3 @@ def _write_to_cache(data: Data, path: Path, meta: Mapping[str, Any]) -> None:
 
 def _cache_trouble(folder: Path, error: OSError) -> str:
     return f"cannot write to the cache folder {folder} ({error}): set {CACHE_VARIABLE} to a folder that can be written"
-
-
-def _compact(data: Data) -> Data:
-    """Store mostly-zero features as CSR."""
-    x = as_features(data.x)
-    if x is not None and x.layout == torch.strided and int(x.count_nonzero()) < SPARSE_BELOW * x.numel():
-        x = as_features(x.to_sparse_csr())
-    data.x = x
-    return data
-
-
-def _sources() -> dict[str, _Source]:
-    """What can be downloaded, by name. Edge counts are those after loading: both directions, no self-loops."""
-
-    def pyg(nodes: int, edges: int | None, features: int, classes: int, kind: str, **options: Any) -> _Source:
-        origin = f"torch_geometric.datasets.{kind}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
-        return _Source(origin, nodes, edges, features, classes, lambda folder: _pyg_dataset(folder, kind, options))
-
-    hetero = "HeterophilousGraphDataset"
-    return {
-        "cora": pyg(2708, 10556, 1433, 7, "Planetoid", name="Cora", split="public"),
-        "citeseer": pyg(3327, 9104, 3703, 6, "Planetoid", name="CiteSeer", split="public"),
-        "pubmed": pyg(19717, 88648, 500, 3, "Planetoid", name="PubMed", split="public"),
-        "amazon-photo": pyg(7650, 238162, 745, 8, "Amazon", name="Photo"),
-        "amazon-computers": pyg(13752, 491722, 767, 10, "Amazon", name="Computers"),
-        "coauthor-cs": pyg(18333, 163788, 6805, 15, "Coauthor", name="CS"),
-        "coauthor-physics": pyg(34493, 495924, 8415, 5, "Coauthor", name="Physics"),
-        "ogbn-arxiv": _Source(ARXIV_URL, 169343, 2315598, 128, 40, _ogbn_arxiv),
-        "flickr": pyg(89250, 899756, 500, 7, "Flickr"),
-        "reddit": pyg(232965, 114615892, 602, 41, "Reddit"),
-        "actor": pyg(7600, 53318, 932, 5, "Actor"),
-        "wikics": pyg(11701, None, 300, 10, "WikiCS", is_undirected=True),
-        "roman-empire": pyg(22662, 65854, 300, 18, hetero, name="Roman-empire"),
-        "amazon-ratings": pyg(24492, 186100, 300, 5, hetero, name="Amazon-ratings"),
-        "minesweeper": pyg(10000, 78804, 7, 2, hetero, name="Minesweeper"),
-        "tolokers": pyg(11758, 1038000, 10, 2, hetero, name="Tolokers"),
-        "questions": pyg(48921, 307080, 301, 2, hetero, name="Questions"),
-    }
-
-
-def _pyg_dataset(folder: Path, kind: str, options: Mapping[str, Any]) -> Data:
-    from torch_geometric import datasets  # slow to import, and needed only for a download
-
-    return getattr(datasets, kind)(root=str(folder), **options)[0]
-
-
-def _ogbn_arxiv(folder: Path) -> Data:
-    """Read OGB's raw files ourselves: its own package cannot open its cache with torch 2.6 and later."""
-    from torch_geometric.data import download_url, extract_zip
-
-    extract_zip(download_url(ARXIV_URL, str(folder)), str(folder))
-    root = folder / "arxiv"
-    y = torch.from_numpy(_csv(root / "raw" / "node-label.csv.gz", np.int64).flatten())
-    data = Data(
-        x=torch.from_numpy(_csv(root / "raw" / "node-feat.csv.gz", np.float32)),
-        edge_index=torch.from_numpy(_csv(root / "raw" / "edge.csv.gz", np.int64).T.copy()),
-        y=y,
-        num_nodes=y.numel(),
-    )
-    for key, part in zip(MASKS, ("train", "valid", "test"), strict=True):
-        mask = torch.zeros(y.numel(), dtype=torch.bool)
-        mask[torch.from_numpy(_csv(root / "split" / "time" / f"{part}.csv.gz", np.int64).flatten())] = True
-        data[key] = mask
-    return data
-
-
-def _csv(path: Path, dtype: Any) -> np.ndarray:
-    return np.loadtxt(path, delimiter=",", dtype=dtype, ndmin=2)

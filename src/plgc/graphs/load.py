@@ -6,21 +6,18 @@ Labels and masks end here too: :func:`unlabelled` is what condensation gets to s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from plgc.errors import GraphError, GraphNotFoundError, LabelError, SettingError
+from plgc.errors import GraphError, LabelError, SettingError
 from plgc.graphs import catalog
-from plgc.graphs.check import MASKS, as_features, check_structure, csr_features, node_count, take_rows
+from plgc.graphs.check import MASKS, as_features, check_structure, node_count, take_rows
+from plgc.graphs.npz import read_npz
 from plgc.graphs.splits import PER_CLASS, generated_split
-
-CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
 
 
 def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: int = 0) -> Data:
@@ -134,16 +131,16 @@ def _open(source: Any) -> Data:
         raw.name = source._store["name"] if isinstance(source._store.get("name"), str) else "graph"
         return raw
     if isinstance(source, os.PathLike):
-        return _read_npz(Path(source))
+        return read_npz(Path(source))
     if not isinstance(source, str):
         hint = " (give one of its graphs: dataset[0])" if isinstance(source, Dataset) else ""
         raise GraphError(
             f"cannot load a graph from a {type(source).__name__}{hint}: expected a name, a path or a PyG Data"
         )
     if _is_path(source):
-        return _read_npz(Path(os.path.expanduser(source)))
+        return read_npz(Path(os.path.expanduser(source)))
     found = catalog.open_graph(source)
-    return found if isinstance(found, Data) else _read_npz(found, catalog.display_name(found.stem))
+    return found if isinstance(found, Data) else read_npz(found, catalog.display_name(found.stem))
 
 
 def _is_path(source: str) -> bool:
@@ -151,76 +148,6 @@ def _is_path(source: str) -> bool:
     if source.lower().endswith(".npz") or any(separator in source for separator in separators):
         return True
     return not catalog.is_known(source) and os.path.exists(source)
-
-
-def _read_npz(path: Path, name: str | None = None) -> Data:
-    """Read our npz format; whatever is wrong with the file comes out as a GraphError that names it."""
-    if not os.path.exists(path):
-        raise GraphNotFoundError(f"no such file: {path}")
-    if os.path.isdir(path):
-        raise GraphError(f"{path} is a folder, expected an npz file")
-    try:
-        arrays = _read_arrays(path)
-    except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
-        raise GraphError(
-            f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
-            "Python objects are never opened"
-        ) from error
-    try:
-        raw = _raw_graph(arrays)
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from error
-    raw.name = name or path.stem
-    return raw
-
-
-def _read_arrays(path: Path) -> dict[str, Any]:
-    known = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS)
-    with open(path, "rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it holds a single array")
-        arrays: dict[str, Any] = {key: archive[key] for key in known if key in archive}
-        arrays["meta"] = catalog.read_meta(archive)
-    return arrays
-
-
-def _raw_graph(arrays: Mapping[str, Any]) -> Data:
-    """Turn the arrays of a file into a raw ``Data``, masks as [N] or [N, S]."""
-    if "edge_index" not in arrays:
-        raise GraphError("it has no edge_index")
-    present = [key for key in CSR_KEYS if key in arrays]
-    if present and "x" in arrays:
-        raise GraphError(f"it has both x and {present[0]}: keep either dense or CSR features")
-    if present and len(present) < len(CSR_KEYS):
-        missing = [key for key in CSR_KEYS if key not in arrays]
-        raise GraphError(f"its CSR features are incomplete: {', '.join(missing)} missing")
-    raw = Data(x=arrays.get("x"))
-    if present:
-        raw.x = csr_features(*(arrays[key] for key in CSR_KEYS))
-        raw.num_nodes = int(arrays["x_shape"][0])  # also where x has no columns
-    for key in ("edge_index", "y", "y_multi", "edge_weight", *MASKS):
-        if key in arrays:
-            raw[key] = _tensor(key, arrays[key])
-    if "num_nodes" in arrays:
-        if arrays["num_nodes"].ndim != 0 or arrays["num_nodes"].dtype.kind not in "iu":
-            raise GraphError(f"num_nodes is {arrays['num_nodes'].tolist()}, expected one whole number")
-        raw.num_nodes = int(arrays["num_nodes"])
-    for key in MASKS:
-        if key in arrays and raw[key].dim() == 2 and raw[key].size(1) == node_count(raw):
-            raw[key] = raw[key].t()
-    if isinstance(arrays["meta"].get("split_origin"), str):
-        raw.split_origin = arrays["meta"]["split_origin"]
-    else:
-        raw.split_origin = "public split"
-    return raw
-
-
-def _tensor(key: str, array: np.ndarray) -> Tensor:
-    if array.dtype.kind not in "fiub":
-        raise GraphError(f"{key} holds {array.dtype} values, expected numbers")
-    plain = {"f": np.dtype(np.float64), "u": np.dtype(np.int64)}.get(array.dtype.kind, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array.astype(plain))
 
 
 def _standard(raw: Data) -> Data:
