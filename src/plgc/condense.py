@@ -138,7 +138,8 @@ def choose_branches(
     if len(settings.ladder) == 1:
         return settings.ladder[0].branches, None
     # Without ℓ_swap the twins do not depend on K: one graph always gets one choice for one seed.
-    rules = replace(settings.pseudo_labels, swap=0.0)
+    rules = settings.pseudo_labels
+    rules = replace(rules, swap=0.0) if rules.decorrelation > 0 else rules
     twins = start_stage_one(inputs, 2, (settings.probe, settings.probe), rules, seed)
     for _ in range(settings.probe_epochs):
         train_epoch(twins, inputs)
@@ -150,7 +151,7 @@ def choose_branches(
 
 def _settled(explained: list[float], min_gain: float) -> bool:
     """The label-free stopping rule: the last round made the pseudo-labels explain hardly more than before."""
-    return len(explained) > 1 and explained[-1] - explained[-2] < min_gain
+    return min_gain > 0 and len(explained) > 1 and explained[-1] - explained[-2] < min_gain
 
 
 def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:
