@@ -82,16 +82,20 @@ def run_cell(cell: Cell) -> list[dict[str, Any]]:
 def provenance(device: str) -> dict[str, str]:
     """What a published number has to carry."""
     machine = torch.cuda.get_device_name() if device.startswith("cuda") else f"CPU, {os.cpu_count()} cores"
-    commit = os.environ.get("PLGC_COMMIT")  # where the source tree has no history of its own
-    if not commit:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return {
         "machine": machine,
-        "commit": commit,
+        "commit": os.environ["PLGC_COMMIT"],
         "version": plgc.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def source_commit() -> str:
+    """The commit of the source as it is now, with a + where the source has changed since."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "benchmarks"]).returncode
+    return f"{head}+" if changed else head
 
 
 def identity(record: dict[str, Any]) -> tuple[Any, ...]:
@@ -101,6 +105,8 @@ def identity(record: dict[str, Any]) -> tuple[Any, ...]:
 
 def main() -> None:
     arguments = parse()
+    # Read once, before any run: the history may move on while the code that is loaded does not.
+    os.environ.setdefault("PLGC_COMMIT", source_commit())
     path = Path(arguments.out)
     path.parent.mkdir(parents=True, exist_ok=True)
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
