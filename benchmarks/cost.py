@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import plgc
-from plgc.tasks.whole import train_whole_graph
+from plgc.learn import train_whole_graph
 
 
 def condense(name: str, nodes: int, seed: int) -> dict[str, Any]:

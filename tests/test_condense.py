@@ -162,7 +162,7 @@ def test_isolated_nodes_and_tiny_graphs_are_condensed() -> None:
 
 def test_cora_beats_its_controls_with_few_labels(cora: Data) -> None:
     condensed = plgc.condense(cora, nodes=70, seed=0)
-    result = plgc.evaluation.evaluate_node([condensed], cora, shots=3, seeds=5)
+    result = plgc.evaluation.evaluate([condensed], cora, shots=3, seeds=5)
     ours = result["accuracy"]["mean"]
     assert ours > max(control["mean"] for control in result["controls"].values()) + 2.0
     assert ours > 70.0

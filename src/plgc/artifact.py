@@ -1,11 +1,14 @@
-"""The condensed graph on disk: one safetensors file, described in ten lines.
+"""The condensed graph on disk: one safetensors file, described in a dozen lines.
 
-Tensors: ``features`` X' [K, f] float32, ``pseudo_labels`` Ỹ [K, d] float32, ``counts`` [K] int64 (how many original
-nodes each synthetic node stands for). The header has one metadata entry, ``plgc``: a JSON object with ``format``,
-``schema``, ``version`` (of the package), ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks``
-(how Ỹ's columns split into one unit vector per encoder), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen
-from the graph itself), ``curves`` (losses of both stages), ``source`` (node, edge and feature counts of the original)
-and ``fingerprint``. No pickle, no time, no path, no host, no name.
+Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64 (how many original nodes each synthetic node stands
+for); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
+[K] int64 (−1: none) or soft labels [K, C] float32; and ``edge_index`` [2, E] int64 with ``edge_weight`` [E] float32
+where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
+(of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
+columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
+original the method saw), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph itself),
+``curves`` (losses), ``source`` (node, edge and feature counts of the original) and ``fingerprint``. No pickle, no time,
+no path, no host, no name.
 """
 
 from __future__ import annotations
@@ -26,15 +29,21 @@ from plgc.errors import ArtifactError
 from plgc.files import write_atomically
 
 FORMAT = "plgc-condensed-graph"
-SCHEMA = 1
+SCHEMA = 2  # 1 knew neither labels nor edges, and no method but ours; it is still read
+ALL = {"nodes": "all", "edges": "all"}
+TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
 @dataclass(frozen=True, eq=False)
 class CondensedGraph:
-    """A condensed graph 𝒮 = (X', A' = I) with its pseudo-labels Ỹ, and how it was made."""
+    """A condensed graph 𝒮 = (X', A') and how it was made.
+
+    Ours has pseudo-labels Ỹ and A' = I (no edges). Methods that need labels leave ``labels`` instead, and some leave
+    edges; :mod:`plgc.methods` names them.
+    """
 
     features: Tensor
-    pseudo_labels: Tensor
+    pseudo_labels: Tensor | None
     counts: Tensor
     blocks: tuple[int, ...]
     scaling: str
@@ -47,6 +56,12 @@ class CondensedGraph:
     source: dict[str, int] = field(default_factory=dict)
     fingerprint: str | None = None
     version: str = __version__
+    method: str = "plgc"
+    seen: dict[str, Any] = field(default_factory=lambda: dict(ALL))
+    labels: Tensor | None = None
+    num_classes: int | None = None
+    edge_index: Tensor | None = None
+    edge_weight: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -78,12 +93,12 @@ class CondensedGraph:
             "curves": self.curves,
             "source": self.source,
             "fingerprint": self.fingerprint,
+            "method": self.method,
+            "seen": self.seen,
+            "num_classes": self.num_classes,
         }
-        tensors = {
-            "features": self.features.contiguous(),
-            "pseudo_labels": self.pseudo_labels.contiguous(),
-            "counts": self.counts.contiguous(),
-        }
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        tensors = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
         # One metadata key: safetensors keeps several in no fixed order, and equal graphs must give equal bytes.
         return save(tensors, {"plgc": json.dumps(header, sort_keys=True, allow_nan=False)})
 
@@ -94,7 +109,7 @@ class CondensedGraph:
         try:
             graph = CondensedGraph(
                 features=tensors["features"],
-                pseudo_labels=tensors["pseudo_labels"],
+                pseudo_labels=tensors.get("pseudo_labels"),
                 counts=tensors["counts"],
                 blocks=tuple(int(width) for width in header["blocks"]),
                 scaling=str(header["scaling"]),
@@ -107,11 +122,24 @@ class CondensedGraph:
                 source={str(name): int(value) for name, value in dict(header["source"]).items()},
                 fingerprint=header["fingerprint"],
                 version=str(header["version"]),
+                **_later(tensors, header),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ArtifactError(f"{path} is damaged: its description is incomplete ({error!r})") from error
         _check(graph, path)
         return graph
+
+
+def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]:
+    """What schema 2 added; a file of schema 1 has none of it."""
+    if header["schema"] < 2:
+        return {}
+    return {
+        "method": str(header["method"]),
+        "seen": dict(header["seen"]),
+        "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
+        **{name: tensors.get(name) for name in ("labels", "edge_index", "edge_weight")},
+    }
 
 
 def read_safetensors(
@@ -157,21 +185,58 @@ def _header(path: Path, metadata: dict[str, str], expected_format: str, schema: 
 
 def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
     """Refuse a file whose parts do not fit each other."""
-    features, labels, counts = graph.features, graph.pseudo_labels, graph.counts
-    problem = None
-    if features.dtype != torch.float32 or features.ndim != 2 or 0 in features.shape:
-        problem = f"features are {features.dtype} {tuple(features.shape)}, not float32 [K, f]"
-    elif labels.dtype != torch.float32 or labels.ndim != 2 or labels.shape[0] != features.shape[0]:
-        problem = f"pseudo-labels are {labels.dtype} {tuple(labels.shape)}, not float32 [{features.shape[0]}, d]"
-    elif counts.dtype != torch.int64 or counts.shape != features.shape[:1]:
-        problem = f"counts are {counts.dtype} {tuple(counts.shape)}, not int64 [{features.shape[0]}]"
-    elif int(counts.min()) < 0:
-        problem = f"a count is {int(counts.min())}, below 0"
-    elif not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != labels.shape[1]:
-        problem = f"blocks {graph.blocks} do not add up to the {labels.shape[1]} columns of the pseudo-labels"
-    elif not (torch.isfinite(features).all() and torch.isfinite(labels).all()):
-        problem = "it holds NaN or infinite values"
-    elif graph.scaling not in ("l1", "l2", "none"):
-        problem = f"scaling {graph.scaling!r} is unknown"
+    problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
     if problem:
         raise ArtifactError(f"{path} is damaged: {problem}")
+
+
+def _problem_of_nodes(graph: CondensedGraph) -> str | None:
+    features, counts = graph.features, graph.counts
+    if features.dtype != torch.float32 or features.ndim != 2 or 0 in features.shape:
+        return f"features are {features.dtype} {tuple(features.shape)}, not float32 [K, f]"
+    if counts.dtype != torch.int64 or counts.shape != features.shape[:1]:
+        return f"counts are {counts.dtype} {tuple(counts.shape)}, not int64 [{features.shape[0]}]"
+    if int(counts.min()) < 0:
+        return f"a count is {int(counts.min())}, below 0"
+    if not torch.isfinite(features).all():
+        return "its features hold NaN or infinite values"
+    if graph.scaling not in ("l1", "l2", "none"):
+        return f"scaling {graph.scaling!r} is unknown"
+    return None
+
+
+def _problem_of_targets(graph: CondensedGraph) -> str | None:
+    """Pseudo-labels or labels, one of the two, one row a node."""
+    nodes, pseudo, labels, classes = graph.num_nodes, graph.pseudo_labels, graph.labels, graph.num_classes
+    if (pseudo is None) == (labels is None):
+        return "it holds neither pseudo-labels nor labels" if pseudo is None else "it holds pseudo-labels and labels"
+    if pseudo is not None:
+        if pseudo.dtype != torch.float32 or pseudo.ndim != 2 or pseudo.shape[0] != nodes:
+            return f"pseudo-labels are {pseudo.dtype} {tuple(pseudo.shape)}, not float32 [{nodes}, d]"
+        if not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != pseudo.shape[1]:
+            return f"blocks {graph.blocks} do not add up to the {pseudo.shape[1]} columns of the pseudo-labels"
+        return None if torch.isfinite(pseudo).all() else "its pseudo-labels hold NaN or infinite values"
+    assert labels is not None
+    if classes is None or classes < 1:
+        return f"it has labels, but num_classes is {classes}"
+    if labels.dtype == torch.int64 and labels.shape == (nodes,):
+        good = int(labels.min()) >= -1 and int(labels.max()) < classes
+        return None if good else f"labels run from {int(labels.min())} to {int(labels.max())} for {classes} classes"
+    if labels.dtype == torch.float32 and labels.shape == (nodes, classes):
+        return None if torch.isfinite(labels).all() else "its labels hold NaN or infinite values"
+    return f"labels are {labels.dtype} {tuple(labels.shape)}, not int64 [{nodes}] or float32 [{nodes}, {classes}]"
+
+
+def _problem_of_edges(graph: CondensedGraph) -> str | None:
+    edges, weight = graph.edge_index, graph.edge_weight
+    if edges is None:
+        return None if weight is None else "it has edge weights but no edges"
+    if edges.dtype != torch.int64 or edges.ndim != 2 or edges.shape[0] != 2:
+        return f"edge_index is {edges.dtype} {tuple(edges.shape)}, not int64 [2, E]"
+    if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < graph.num_nodes):
+        return f"edges name nodes {int(edges.min())} to {int(edges.max())}, it has {graph.num_nodes}"
+    if weight is not None and (weight.dtype != torch.float32 or weight.shape != edges.shape[1:]):
+        return f"edge_weight is {weight.dtype} {tuple(weight.shape)}, not float32 [{edges.shape[1]}]"
+    if weight is not None and not (torch.isfinite(weight).all() and (weight >= 0).all()):
+        return "an edge weight is negative, NaN or infinite"
+    return None

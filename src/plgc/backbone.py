@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
 from plgc.encoder import GNN, KINDS
-from plgc.errors import GraphError, SettingError
+from plgc.errors import ArtifactError, GraphError, SettingError
 from plgc.inputs import Inputs, prepare
 from plgc.propagate import SparseFeatures, propagate
 from plgc.pseudo_labels import unit_blocks
@@ -129,8 +129,17 @@ def reconstruct(
     _check_compatible(sources)
     blocks = tuple(width for source in sources for width in source.blocks)
     backbone = Backbone(settings, sources[0].num_features, blocks, sources[0].scaling, seed).to(device)
-    _fit(backbone, [(s.features.to(device), s.pseudo_labels.to(device), s.blocks) for s in sources])
+    _fit(backbone, [(s.features.to(device), _targets(s).to(device), s.blocks) for s in sources])
     return backbone.requires_grad_(False).eval()
+
+
+def _targets(source: CondensedGraph) -> Tensor:
+    if source.pseudo_labels is None:
+        raise ArtifactError(
+            f"this condensed graph was made by {source.method} and has class labels, not pseudo-labels: a backbone "
+            "cannot be rebuilt from it. 'plgc evaluate' trains a classifier on it instead"
+        )
+    return source.pseudo_labels
 
 
 def _fit(backbone: Backbone, sources: list[tuple[Tensor, Tensor, tuple[int, ...]]]) -> None:

@@ -5,7 +5,6 @@ No label comes this far: the first thing :func:`condense` does is to cut the gra
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,13 +14,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc import config
-from plgc.artifact import CondensedGraph
+from plgc.artifact import ALL, CondensedGraph
 from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
-from plgc.progress import Progress
+from plgc.progress import Progress, silent
 from plgc.pseudo_labels import (
     PseudoLabels,
     StageOne,
@@ -35,7 +34,7 @@ from plgc.synthesize import refine_features, start_features
 
 
 @dataclass
-class _Curves:
+class Curves:
     """What is kept of the training: losses of both stages and the label-free score after every round."""
 
     pseudo_label_loss: list[float] = field(default_factory=list)
@@ -76,6 +75,7 @@ def condense(
         40
     """
     chosen = settings if settings is not None else config.preset(preset)
+    seen = graph._store.get("seen", ALL)  # a subgraph of training nodes or edges says so
     bare = load_graph(unlabelled(graph))
     check_condensable(bare)
     assert bare.num_nodes is not None
@@ -83,9 +83,9 @@ def condense(
     assert bare.x is not None
     count = resolve_count(bare.num_nodes, ratio, nodes)
     scaling = resolve_scaling(bare.x, chosen.scaling)
-    with _threads(threads) as used:
+    with cpu_threads(threads) as used:
         inputs = prepare(bare, scaling, device)
-        outcome = _alternate(inputs, count, chosen, seed, progress or _silent)
+        outcome = _alternate(inputs, count, chosen, seed, progress or silent)
     stage, labels, features, curves, agreement = outcome
     return CondensedGraph(
         features=features.cpu(),
@@ -101,18 +101,48 @@ def condense(
         source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": inputs.num_features},
         nodes_requested=count,
         fingerprint=fingerprint(bare),
+        seen=dict(seen),
     )
 
 
 def _alternate(
     inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
-) -> tuple[StageOne, PseudoLabels, Tensor, _Curves, float | None]:
+) -> tuple[StageOne, PseudoLabels, Tensor, Curves, float | None]:
     """The alternation: rounds of stage I, each followed by stage II where X' carries over or the end is reached."""
-    rules, synthesis = settings.pseudo_labels, settings.synthesis
+    synthesis, features = settings.synthesis, None
+    for at in stage_one_rounds(inputs, count, settings, seed, progress):
+        if at.last or synthesis.start == "nodes":
+            if features is None or synthesis.start == "means":
+                features = start_features(inputs, at.labels, synthesis, at.stage.generator)
+            features, losses = refine_features(features, at.stage, inputs, at.labels, synthesis)
+            at.curves.synthesis_loss.extend(losses)
+        if at.last and features is not None:
+            rounds = settings.pseudo_labels.max_rounds
+            progress(f"stage II: {count} synthetic nodes", rounds, rounds)
+            return at.stage, at.labels, features, at.curves, at.agreement
+    raise AssertionError("the last round returns")
+
+
+@dataclass(frozen=True)
+class Round:
+    """Where stage I stands after a round."""
+
+    stage: StageOne
+    labels: PseudoLabels
+    curves: Curves
+    agreement: float | None
+    last: bool
+
+
+def stage_one_rounds(
+    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
+) -> Iterator[Round]:
+    """Stage I by itself: choose the encoders, then train round by round until the pseudo-labels settle."""
+    rules = settings.pseudo_labels
     branches, agreement = choose_branches(inputs, settings, seed, progress)
     stage = start_stage_one(inputs, count, branches, rules, seed)
-    curves, features = _Curves(), None
-    for done in itertools.count(1):
+    curves = Curves()
+    for done in range(1, rules.max_rounds + 1):
         for _ in range(rules.round_epochs):
             curves.pseudo_label_loss.append(train_epoch(stage, inputs))
         labels = read_pseudo_labels(stage, embed(stage, inputs))
@@ -120,15 +150,9 @@ def _alternate(
         message = f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}"
         progress(message, done, rules.max_rounds)
         last = done == rules.max_rounds or _settled(curves.explained, rules.min_gain)
-        if last or synthesis.start == "nodes":
-            if features is None or synthesis.start == "means":
-                features = start_features(inputs, labels, synthesis, stage.generator)
-            features, losses = refine_features(features, stage, inputs, labels, synthesis)
-            curves.synthesis_loss.extend(losses)
-        if last and features is not None:
-            progress(f"stage II: {count} synthetic nodes", rules.max_rounds, rules.max_rounds)
-            return stage, labels, features, curves, agreement
-    raise AssertionError("the last round returns")
+        yield Round(stage, labels, curves, agreement, last)
+        if last:
+            return
 
 
 def choose_branches(
@@ -176,7 +200,7 @@ def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int
 
 
 @contextmanager
-def _threads(threads: int | None) -> Iterator[int]:
+def cpu_threads(threads: int | None) -> Iterator[int]:
     """Compute with this many CPU threads, and put things back afterwards."""
     before = torch.get_num_threads()
     if threads is not None:
@@ -187,7 +211,3 @@ def _threads(threads: int | None) -> Iterator[int]:
         yield torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
-
-
-def _silent(message: str, done: int, total: int) -> None:
-    """Report nothing."""

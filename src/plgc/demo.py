@@ -19,13 +19,13 @@ from plgc.artifact import CondensedGraph
 from plgc.backbone import Backbone, reconstruct
 from plgc.condense import condense
 from plgc.errors import MissingExtraError
-from plgc.evaluation import evaluate_node, summarize
+from plgc.evaluation import evaluate, summarize
 from plgc.figures import demo_figure
 from plgc.files import check_writable
 from plgc.graphs import load_graph, num_classes
+from plgc.learn import train_whole_graph
 from plgc.progress import Progress, nested
 from plgc.tasks.node import finetune
-from plgc.tasks.whole import train_whole_graph
 
 RATIO = 0.026
 STEPS = 5  # condense; few and all labels, ours and the whole graph's
@@ -134,7 +134,7 @@ def _compare(
     """Test accuracy of every method with so many labels, and the ``seconds`` of one training on the whole graph."""
     labels = "all labels" if shots is None else f"{shots} labels per class"
     inner = nested(progress, f"{labels}, rebuilt and controls", step, STEPS)
-    ours = evaluate_node([condensed], data, seeds=seeds, shots=shots, progress=inner)
+    ours = evaluate([condensed], data, seeds=seeds, shots=shots, progress=inner)
     inner = nested(progress, f"{labels}, whole graph", step + 1, STEPS)
     runs = []
     for seed in range(seeds):

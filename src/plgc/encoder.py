@@ -166,8 +166,18 @@ class GNN(nn.Module):
         """Embed every node; ``feature_mask`` hides columns of ``x`` (see :mod:`plgc.augment`)."""
         hidden = self.layers[0](x, adjacency, feature_mask)
         for layer in self.layers[1:]:
-            hidden = layer(F.dropout(torch.relu(hidden), self.dropout, self.training), adjacency)
+            hidden = layer(self._between(hidden), adjacency)
         return hidden
+
+    def body(self, x: Features, adjacency: Adjacency | None) -> Features:
+        """What the last layer is given: the last hidden layer, or ``x`` itself where there is but one layer."""
+        hidden: Features = x
+        for layer in list(self.layers)[:-1]:
+            hidden = self._between(layer(hidden, adjacency))
+        return hidden
+
+    def _between(self, hidden: Tensor) -> Tensor:
+        return F.dropout(torch.relu(hidden), self.dropout, self.training)
 
 
 def _layer(kind: str, width_in: int, width_out: int, generator: torch.Generator) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Evaluate condensed graphs as the tables do: several seeds, and the two controls beside every figure.
+"""Evaluate condensed files on a graph: several seeds, and the two controls beside every figure.
 
 The head sees clean labels on the full graph, so a good score alone shows nothing. ``random_encoder`` (an untrained GNN
 with the same head) and ``propagated_features`` (Â²X with the same head) say what is reached without any condensation.
@@ -12,26 +12,26 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
-from plgc.backbone import propagated_features, reconstruct
-from plgc.encoder import GNN
-from plgc.errors import SettingError
-from plgc.graphs.load import load_graph
-from plgc.inputs import Inputs
+from plgc.errors import GraphError, SettingError
+from plgc.graphs.inductive import training_digest
+from plgc.graphs.load import load_graph, unlabelled
+from plgc.inputs import fingerprint
+from plgc.learn import learn, score
 from plgc.progress import Progress
-from plgc.tasks.node import fit_labels, score_nodes
+from plgc.protocol import Case, Protocol, draw_case
 
-CONTROL_WIDTH = 512
+CONTROLS = ("random_encoder", "propagated_features")
+MAIN_METRIC = {"node": "accuracy", "link": "auroc", "cluster": "nmi"}
 
 
-def evaluate_node(
+def evaluate(
     condensed: Sequence[CondensedGraph],
     source: str | os.PathLike[str] | Data,
     *,
+    task: str = "node",
     seeds: int = 1,
     first_seed: int = 0,
     shots: int | None = None,
@@ -44,12 +44,14 @@ def evaluate_node(
 ) -> dict[str, Any]:
     """Rebuild, fine-tune and score once per seed; controls on the same labels with the same head.
 
-    A seed drives the backbone's initial weights, the label draw (with ``shots`` or ``labels``) and, where the graph
-    has no split of its own, the split.
+    A seed drives initial weights, the label draw (with ``shots`` or ``labels``), non-edges and, where the graph has no
+    split of its own, the split. The edges of a link task, and the split of an inductive one, are those that the
+    condensation was made with: they are in the file.
 
     Args:
         condensed: one condensed graph, or one per source.
         source: the graph to evaluate on, anything :func:`plgc.load_graph` takes.
+        task: ``node``, ``link`` or ``cluster``.
         seeds: how many repetitions, with seeds ``first_seed``, ``first_seed`` + 1, …
         first_seed: the first of them.
         shots: labels per class; None uses all training labels.
@@ -62,53 +64,102 @@ def evaluate_node(
     """
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}: at least 1 is needed")
+    if not condensed:
+        raise SettingError("no condensed graph given: there is nothing to evaluate")
     start = time.perf_counter()
+    seen = _common_view(condensed)
+    protocol = Protocol(task, shots, labels, inductive=seen["nodes"] == "train")
     runs: list[dict[str, dict[str, float]]] = []
-    inputs, propagated = None, None
-    graph = load_graph(source, split=split, seed=first_seed)
+    graph = Data()
     for seed in range(first_seed, first_seed + seeds):
-        if seed != first_seed:
-            graph = load_graph(source, split=split, seed=seed)
-        backbone = reconstruct(condensed, kind=kind, seed=seed, device=device)
-        if inputs is None or propagated is None:  # features and edges are the same for every seed, only masks differ
-            inputs = backbone.prepare(graph)
-            propagated = propagated_features(inputs)
-        embeddings = {
-            "plgc": (backbone.embed(inputs), backbone.parts),
-            "random_encoder": (random_embedding(inputs, kind, seed), (CONTROL_WIDTH,)),
-            "propagated_features": (propagated, (inputs.num_features,)),
-        }
-        run = {}
-        for name, (embedding, parts) in embeddings.items():
-            head = fit_labels(embedding, parts, inputs, graph, shots=shots, labels=labels, seed=seed)
-            run[name] = score_nodes(head.probabilities(embedding, inputs.adjacency).cpu(), graph, on)
-        runs.append(run)
+        graph = _graph_for(source, seen, split, seed)
+        _check_width(condensed[0], graph)
+        case = draw_case(graph, protocol, seed, seen.get("edge_seed"))
+        if task == "link" and seed == first_seed:
+            _check_edges(condensed, case, seen)
+        models = {"plgc": learn("plgc", case, condensed, kind=kind, seed=seed, device=device)}
+        models |= {name: learn(name, case, kind=kind, seed=seed, device=device) for name in CONTROLS}
+        runs.append({name: score(model, case, task, seed=seed, on=on) for name, model in models.items()})
         if progress:
-            progress(f"seed {seed}: {run['plgc']['accuracy']:.1f} %", len(runs), seeds)
+            main = MAIN_METRIC[task]
+            progress(f"seed {seed}: {main} {runs[-1]['plgc'][main]:.4g}", len(runs), seeds)
     summary = {name: summarize([run[name] for run in runs]) for name in runs[0]}
+    main = MAIN_METRIC[task]
     return {
-        "task": "node",
-        "graph": graph.name if "name" in graph else "graph",
-        "nodes": sum(c.num_nodes for c in condensed),
+        "task": task,
+        "graph": graph.name,
+        "method": "+".join(dict.fromkeys(part.method for part in condensed)),
+        "nodes": sum(part.num_nodes for part in condensed),
         "backbone": kind,
         "on": on,
         "shots": shots,
         "labels": labels,
         "seeds": seeds,
+        "inductive": protocol.inductive,
         "split": graph.split_origin,
         **summary["plgc"],
-        "controls": {name: {**values["accuracy"], **values} for name, values in summary.items() if name != "plgc"},
+        "controls": {name: {**summary[name][main], **summary[name]} for name in CONTROLS},
         "seconds": time.perf_counter() - start,
-        "bytes": sum(len(c.to_bytes()) for c in condensed),
+        "bytes": sum(len(part.to_bytes()) for part in condensed),
     }
 
 
-@torch.no_grad()
-def random_embedding(inputs: Inputs, kind: str, seed: int) -> Tensor:
-    """The control ``random_encoder``: what an untrained GNN of the same kind makes of the graph."""
-    generator = torch.Generator().manual_seed(seed)
-    encoder = GNN(kind, inputs.num_features, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(inputs.device)
-    return encoder(inputs.x, inputs.adjacency)
+def _common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
+    """What the condensations have seen; several must have seen the same kind of thing."""
+    kinds = {(part.seen["nodes"], part.seen["edges"], part.seen.get("edge_seed")) for part in condensed}
+    if len(kinds) > 1:
+        shown = "; ".join(f"nodes {n}, edges {e}" + (f" with edge seed {s}" * (s is not None)) for n, e, s in kinds)
+        raise SettingError(f"the condensed graphs have seen different things ({shown}): evaluate them one by one")
+    return condensed[0].seen
+
+
+def _graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split: int, seed: int) -> Data:
+    """The graph with its masks; for an inductive file the split it was made with, or else nodes it saw would be test.
+
+    Raises:
+        GraphError: the training nodes are not those the file was made from.
+    """
+    if seen["nodes"] != "train":
+        return load_graph(source, split=split, seed=seed)
+    if split not in (0, seen["split"]):
+        raise SettingError(
+            f"split {split} was asked for, the file was condensed from the training nodes of split {seen['split']}: "
+            "leave --split out"
+        )
+    graph = load_graph(source, split=seen["split"], seed=seen["split_seed"])
+    if training_digest(graph) != seen["training_nodes"]:
+        raise GraphError(
+            "this file was condensed from the training nodes of another graph or split: nodes that it has seen could "
+            "be among the test nodes. Use the graph that was condensed"
+        )
+    return graph
+
+
+def _check_width(condensed: CondensedGraph, graph: Data) -> None:
+    width = 0 if graph.x is None else graph.x.shape[1]
+    if width != condensed.num_features:
+        raise GraphError(
+            f"this condensed graph has {condensed.num_features} features per node, the graph has {width}: "
+            "use the graph that was condensed, or one with the same features"
+        )
+
+
+def _check_edges(condensed: Sequence[CondensedGraph], case: Case, seen: dict[str, Any]) -> None:
+    """Link prediction on edges that a condensation has seen would be no prediction."""
+    if seen["nodes"] == "train":
+        return  # links are predicted among nodes that the file has never seen
+    if seen["edges"] != "train":
+        raise SettingError(
+            "this file was condensed from all edges, those to be predicted among them: condense the graph again with "
+            "--edges train, which hides validation and test edges"
+        )
+    expected = fingerprint(load_graph(unlabelled(case.seen)))
+    for part in condensed:
+        if part.fingerprint not in (None, expected):
+            raise GraphError(
+                f"this file was condensed from training edges that are not this graph's (edge seed "
+                f"{seen['edge_seed']}): use the graph that was condensed"
+            )
 
 
 def summarize(results: Sequence[dict[str, float]]) -> dict[str, dict[str, Any]]:

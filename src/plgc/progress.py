@@ -49,6 +49,10 @@ def progress_line(stream: TextIO | None = None) -> Iterator[Progress]:
             out.flush()
 
 
+def silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
 def nested(progress: Progress | None, prefix: str, step: int, steps: int) -> Progress | None:
     """A progress function for step ``step`` of ``steps`` (from 0), shown as its share of the whole."""
     if progress is None:

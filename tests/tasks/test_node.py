@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 import plgc
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.errors import ArtifactError, LabelError, SettingError
-from plgc.evaluation import evaluate_node, summarize
+from plgc.evaluation import evaluate, summarize
 from plgc.graphs import unlabelled
+from plgc.learn import train_whole_graph
 from plgc.tasks.node import choose_labels
-from plgc.tasks.whole import train_whole_graph
 
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=64, width=64),)),), pseudo_labels=PseudoLabelSettings(max_rounds=3, round_epochs=10)
@@ -97,7 +97,7 @@ def test_a_file_that_is_no_model_is_refused(backbone: plgc.Backbone, demo_graph:
 
 def test_evaluation_reports_seeds_and_controls(demo_graph: Data) -> None:
     condensed = plgc.condense(demo_graph, nodes=24, settings=QUICK)
-    result = evaluate_node([condensed], demo_graph, seeds=3, shots=3)
+    result = evaluate([condensed], demo_graph, seeds=3, shots=3)
     values = result["accuracy"]["values"]
     assert len(values) == 3
     assert result["accuracy"]["mean"] == pytest.approx(sum(values) / 3)
@@ -107,12 +107,12 @@ def test_evaluation_reports_seeds_and_controls(demo_graph: Data) -> None:
         assert control["mean"] == control["accuracy"]["mean"]
     assert result["nodes"] == 24
     assert result["bytes"] == len(condensed.to_bytes())
-    assert evaluate_node([condensed], demo_graph, seeds=3, shots=3)["accuracy"] == result["accuracy"]
+    assert evaluate([condensed], demo_graph, seeds=3, shots=3)["accuracy"] == result["accuracy"]
 
 
 def test_evaluation_equals_the_steps_done_by_hand(demo_graph: Data) -> None:
     condensed = plgc.condense(demo_graph, nodes=24, settings=QUICK)
-    result = evaluate_node([condensed], demo_graph, seeds=2, on="val")
+    result = evaluate([condensed], demo_graph, seeds=2, on="val")
     for seed in range(2):
         model = plgc.finetune(plgc.reconstruct(condensed, seed=seed), demo_graph, seed=seed)
         assert model.evaluate(demo_graph, on="val")["accuracy"] == result["accuracy"]["values"][seed]
@@ -127,11 +127,11 @@ def test_two_classes_have_an_auroc(demo_graph: Data) -> None:
     binary = demo_graph.clone()
     binary.y = (demo_graph.y >= 2).long()
     condensed = plgc.condense(binary, nodes=16, settings=QUICK)
-    result = evaluate_node([condensed], binary)
+    result = evaluate([condensed], binary)
     assert 0.5 < result["auroc"]["mean"] <= 1.0
 
 
 def test_whole_graph_training_learns(demo_graph: Data) -> None:
-    scores = train_whole_graph(demo_graph, epochs=50)
+    scores = train_whole_graph(demo_graph)
     assert scores["accuracy"] > 60.0
-    assert train_whole_graph(demo_graph, epochs=5)["accuracy"] == train_whole_graph(demo_graph, epochs=5)["accuracy"]
+    assert train_whole_graph(demo_graph)["accuracy"] == train_whole_graph(demo_graph)["accuracy"]

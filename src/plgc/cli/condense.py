@@ -1,4 +1,4 @@
-"""``plgc condense`` makes the small file, ``plgc inspect`` says what is in one."""
+"""``plgc condense`` makes the small file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.options import GRAPH_HELP, Device, Json, Preset, Seed, check_device, exactly_one
-from plgc.cli.output import facts, peak_memory, seconds, show, size
+from plgc.cli.options import (
+    GRAPH_HELP,
+    Condenser,
+    Device,
+    Edges,
+    Json,
+    Preset,
+    Seed,
+    Split,
+    check_device,
+    exactly_one,
+)
+from plgc.cli.output import facts, seconds, show, size, view_text
 from plgc.files import check_writable
 from plgc.progress import progress_line
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from plgc.artifact import CondensedGraph
 
 
@@ -24,24 +37,51 @@ def condense(
     nodes: Annotated[int | None, typer.Option(metavar="K", help="Keep this many nodes: at least 2.")] = None,
     seed: Seed = 0,
     preset: Annotated[Preset, typer.Option(help="The best settings we know, or the paper's.")] = Preset.default,
+    method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc read training labels.")] = (
+        Condenser.plgc
+    ),
+    edges: Annotated[
+        Edges, typer.Option(help="For link prediction: 'train' hides validation and test edges (1:1:2).")
+    ] = Edges.all,
+    edge_seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which edge split, with --edges train.")] = 0,
+    inductive: Annotated[
+        bool, typer.Option("--inductive", help="See the training nodes alone; --ratio is of them.")
+    ] = False,
+    split: Split = 0,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads; recorded in the file.")] = None,
     json: Json = False,
 ) -> None:
-    """Condense a graph into a small file. Labels are never read."""
+    """Condense a graph into a small file, by default without labels.
+
+    The file remembers what it was made from: all nodes and edges, training edges (--edges train), or training nodes
+    (--inductive). 'plgc evaluate' refuses what it has seen too much for.
+    """
     exactly_one(ratio=ratio, nodes=nodes)
+    if inductive and edges is Edges.train:
+        raise typer.BadParameter("give --inductive or --edges train, not both: unseen nodes bring unseen edges already")
     check_writable(output)
     check_device(device)
     import plgc
+    from plgc.condense import resolve_count
+    from plgc.graphs import training_labels
+    from plgc.machine import peak_memory
+    from plgc.methods import METHODS, condense_with
 
     start = time.perf_counter()
-    data = plgc.load_graph(graph)
+    data = plgc.load_graph(graph, split=split, seed=seed)
+    shown = _shown(data, edges, edge_seed, inductive)
+    labels = None
+    if METHODS[method.value].supervised:
+        labels = training_labels(shown)
+        typer.echo(f"{method.value} reads the graph's {labels.train.numel()} training labels", err=True)
     with progress_line() as progress:
-        condensed = plgc.condense(
-            data,
-            ratio=ratio,
-            nodes=nodes,
+        condensed = condense_with(
+            method.value,
+            shown,
+            nodes=resolve_count(shown.num_nodes or 0, ratio, nodes),
             seed=seed,
+            labels=labels,
             preset=preset.value,
             device=device,
             threads=threads,
@@ -52,11 +92,13 @@ def condense(
     result = {
         "artifact": str(output),
         "graph": data.name,
+        "method": condensed.method,
         "nodes": condensed.num_nodes,
         "nodes_requested": condensed.nodes_requested,
         "ratio": condensed.num_nodes / condensed.source["nodes"],
+        "seen": condensed.seen,
         "seed": condensed.seed,
-        "preset": preset.value,
+        "preset": preset.value if METHODS[method.value].presets else None,
         "threads": condensed.threads,
         "seconds": time.perf_counter() - start,
         "peak_memory_bytes": peak_memory(),
@@ -67,80 +109,26 @@ def condense(
     show(result, _condense_text(result, condensed), json)
 
 
+def _shown(data: Data, edges: Edges, edge_seed: int, inductive: bool) -> Data:
+    """What the condensation gets to see."""
+    from plgc.graphs import training_edges, training_subgraph
+
+    if inductive:
+        return training_subgraph(data)
+    return training_edges(data, edge_seed) if edges is Edges.train else data
+
+
 def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
     source = condensed.source
     pairs = {
-        "graph": f"{result['graph']}: {source['nodes']} nodes, {source['edges'] // 2} edges, "
-        f"{source['features']} features",
-        "condensed to": f"{result['nodes']} nodes ({100 * result['ratio']:.2g} %), no edges",
+        "graph": f"{result['graph']}{view_text(condensed.seen)}: {source['nodes']} nodes, "
+        f"{source['edges'] // 2} edges, {source['features']} features",
+        "condensed to": f"{result['nodes']} nodes ({100 * result['ratio']:.2g} %), "
+        + ("no edges" if condensed.edge_index is None else f"{condensed.edge_index.shape[1] // 2} edges"),
         "file": f"{result['artifact']}, {size(result['bytes'])}",
         "cost": f"{seconds(result['seconds'])}, peak memory {size(result['peak_memory_bytes'])}",
     }
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"
-    return facts(pairs)
-
-
-def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense'.")],
-    json: Json = False,
-) -> None:
-    """Say what a condensed graph holds and how it was made."""
-    result = describe(file)
-    show(result, description(result), json)
-
-
-def describe(file: Path) -> dict[str, Any]:
-    """Everything about a condensed graph but its tensors, as plain values."""
-    import hashlib
-
-    from plgc.artifact import CondensedGraph
-
-    condensed = CondensedGraph.load(file)
-    content = file.read_bytes()
-    counts = condensed.counts
-    return {
-        "artifact": str(file),
-        "bytes": len(content),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "nodes": condensed.num_nodes,
-        "features": condensed.num_features,
-        "pseudo_label_width": condensed.pseudo_labels.shape[1],
-        "blocks": list(condensed.blocks),
-        "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
-        "scaling": condensed.scaling,
-        "seed": condensed.seed,
-        "threads": condensed.threads,
-        "version": condensed.version,
-        "source": condensed.source,
-        "fingerprint": condensed.fingerprint,
-        "nodes_requested": condensed.nodes_requested,
-        "settings": condensed.settings,
-        "chosen": condensed.chosen,
-        "curves": condensed.curves,
-    }
-
-
-def description(result: dict[str, Any]) -> str:
-    """What :func:`describe` gave, for people."""
-    source, counts, blocks = result["source"], result["counts"], result["blocks"]
-    pairs = {
-        "file": f"{result['artifact']}, {size(result['bytes'])}",
-        "sha256": result["sha256"],
-        "made by": f"plgc {result['version']}, preset {result['settings'].get('preset', 'unknown')}, "
-        f"seed {result['seed']}, {result['threads']} thread(s)",
-        "nodes": f"{result['nodes']} synthetic nodes, {result['features']} features (row scaling: {result['scaling']})",
-        "pseudo-labels": f"{result['pseudo_label_width']} wide, from {len(blocks)} encoder(s)",
-        "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
-    }
-    if {"nodes", "edges"} <= source.keys():
-        share = 100 * result["nodes"] / source["nodes"]
-        pairs["made from"] = (
-            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
-        )
-    pairs["fingerprint"] = result["fingerprint"] or "none"
-    for name, values in result["curves"].items():
-        if values:
-            pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"
     return facts(pairs)

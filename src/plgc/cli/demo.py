@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.condense import describe, description
+from plgc.cli.inspect import describe, description
 from plgc.cli.options import GRAPH_HELP, Json
 from plgc.cli.output import seconds, show, size, spread, table
 from plgc.progress import progress_line

@@ -33,7 +33,15 @@ from plgc.progress import progress_line
 if TYPE_CHECKING:
     from plgc.artifact import CondensedGraph
 
-METRICS = {"accuracy": ("accuracy", 1), "macro_f1": ("macro-F1", 1), "auroc": ("AUROC", 3)}  # JSON name: label, digits
+METRICS = {  # JSON name: label, digits
+    "accuracy": ("accuracy", 1),
+    "macro_f1": ("macro-F1", 1),
+    "smoothed_accuracy": ("accuracy, smoothed", 1),
+    "auroc": ("AUROC", 3),
+    "ap": ("average precision", 3),
+    "nmi": ("NMI", 3),
+    "ari": ("ARI", 3),
+}
 
 
 def train(
@@ -103,16 +111,22 @@ def evaluate(
     """Score condensed files on a graph, beside two controls.
 
     Every seed rebuilds the backbone, draws the labels (--shots, --labels), fine-tunes and scores. The controls have the
-    same head on propagated features and on an encoder with random weights: a method has to beat both.
+    same head on propagated features and on an encoder with random weights: a method has to beat both. --task link needs
+    a file made with --edges train (or --inductive); --task cluster compares k-means groups with the classes.
     """
     at_most_one(shots=shots, labels=labels)
+    if task is not Task.node and (shots is not None or labels is not None):
+        raise typer.BadParameter(f"--shots and --labels are for --task node, not {task.value}")
+    if task is Task.cluster and on is Part.val:
+        raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
     check_device(device)
-    from plgc.evaluation import evaluate_node
+    from plgc.evaluation import evaluate as evaluate_files
 
     with progress_line() as progress:
-        result = evaluate_node(
+        result = evaluate_files(
             _load_all(files),
             graph,
+            task=task.value,
             seeds=seeds,
             shots=shots,
             labels=labels,
@@ -128,13 +142,15 @@ def evaluate(
 def _evaluate_text(result: dict[str, Any]) -> str:
     metrics = [name for name in METRICS if name in result]
     rows: list[list[str]] = [["", *(METRICS[name][0] for name in metrics)]]
-    entries: dict[str, dict[str, Any]] = {"plgc": result}
+    entries: dict[str, dict[str, Any]] = {result["method"]: result}
     entries |= {name.replace("_", " "): scores for name, scores in result["controls"].items()}
     for name, scores in entries.items():
         rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])
+    heads = {"node": f"{_labels_text(result)}; {result['on']} nodes", "link": f"links, {result['on']} edges"}
     setting = (
-        f"{result['graph']}: {result['nodes']} synthetic nodes, {result['backbone']} backbone, {_labels_text(result)}; "
-        f"{result['on']} nodes, {len(result['accuracy']['values'])} seed(s)"
+        f"{result['graph']}: {result['nodes']} synthetic nodes, {result['backbone']} backbone, "
+        f"{heads.get(result['task'], 'clusters of all nodes')}, {result['seeds']} seed(s)"
+        f"{', inductive' if result['inductive'] else ''}"
     )
     cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
     return f"{setting}\n\n{table(rows)}\n\n{cost}"

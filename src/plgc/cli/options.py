@@ -33,14 +33,35 @@ class Kind(StrEnum):
     mlp = "mlp"
 
 
+class Condenser(StrEnum):
+    """The methods that condense, see :mod:`plgc.methods`."""
+
+    plgc = "plgc"
+    random = "random"
+    herding = "herding"
+    herding_labelfree = "herding-labelfree"
+    kcenter = "kcenter"
+    kcenter_labelfree = "kcenter-labelfree"
+    coarsening = "coarsening"
+
+
+class Edges(StrEnum):
+    """The edges a condensation may see."""
+
+    all = "all"
+    train = "train"
+
+
 class Task(StrEnum):
-    """What a backbone is fine-tuned for."""
+    """What a frozen backbone is used for."""
 
     node = "node"
+    link = "link"
+    cluster = "cluster"
 
 
 class Part(StrEnum):
-    """The nodes on which a model is scored."""
+    """The nodes, or edges, on which a model is scored."""
 
     val = "val"
     test = "test"

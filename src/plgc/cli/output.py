@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,11 +55,8 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
 
 
-def peak_memory() -> int | None:
-    """The most memory this process has held, in bytes; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+def view_text(seen: Mapping[str, Any]) -> str:
+    """What of the graph a condensation saw, as an aside; nothing where it saw everything."""
+    if seen.get("nodes") == "train":
+        return " (training nodes only)"
+    return f" (training edges only, edge seed {seen['edge_seed']})" if seen.get("edges") == "train" else ""

@@ -2,13 +2,17 @@
 
 from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs
 from plgc.graphs.check import check_condensable, check_structure
-from plgc.graphs.load import load_graph, node_labels, num_classes, training_subgraph, unlabelled
+from plgc.graphs.edges import split_edges, training_edges
+from plgc.graphs.inductive import training_subgraph, unseen_subgraph
+from plgc.graphs.labels import TrainingLabels, training_labels
+from plgc.graphs.load import load_graph, node_labels, num_classes, unlabelled
 from plgc.graphs.npz import save_npz
 from plgc.graphs.splits import draw_labels, draw_shots, generated_split
 from plgc.graphs.synthetic import citation_graph
 
 __all__ = [
     "GraphEntry",
+    "TrainingLabels",
     "check_condensable",
     "check_structure",
     "citation_graph",
@@ -21,6 +25,10 @@ __all__ = [
     "node_labels",
     "num_classes",
     "save_npz",
+    "split_edges",
+    "training_edges",
+    "training_labels",
     "training_subgraph",
     "unlabelled",
+    "unseen_subgraph",
 ]

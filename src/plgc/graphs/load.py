@@ -15,7 +15,7 @@ from torch_geometric.data import Data, Dataset
 
 from plgc.errors import GraphError, LabelError, SettingError
 from plgc.graphs import catalog
-from plgc.graphs.check import MASKS, as_features, check_structure, node_count, take_rows
+from plgc.graphs.check import MASKS, as_features, check_structure, node_count
 from plgc.graphs.npz import read_npz
 from plgc.graphs.splits import PER_CLASS, generated_split
 
@@ -39,7 +39,8 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
           counts for both (so a symmetric graph keeps its weights);
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
-        - ``num_nodes``, ``name`` and ``split_origin``, a sentence on where the masks come from.
+        - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from) and the ``split_index``
+          and ``split_seed`` that were asked for.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.
@@ -51,6 +52,7 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
     raw = _open(source)
     data = _standard(raw)
     _set_split(data, raw, split, seed)
+    data.split_index, data.split_seed = split, seed
     return data
 
 
@@ -77,34 +79,6 @@ def unlabelled(graph: Data) -> Data:
     if graph._store.get("edge_weight") is not None:
         bare.edge_weight = graph.edge_weight
     return bare
-
-
-def training_subgraph(graph: Data) -> Data:
-    """Return the subgraph induced by the training nodes: the inductive cut, in which nothing else can be seen.
-
-    Raises:
-        GraphError: the graph has no training nodes.
-    """
-    mask, weight = graph._store.get("train_mask"), graph._store.get("edge_weight")
-    if mask is None or graph.edge_index is None or not bool(mask.any()):
-        raise GraphError("the graph has no training nodes (train_mask is missing or empty): set one, or use all nodes")
-    kept = mask.nonzero().flatten()
-    number = torch.full((mask.numel(),), -1, dtype=torch.int64)
-    number[kept] = torch.arange(kept.numel())
-    edge_index = number[graph.edge_index]
-    inside = (edge_index >= 0).all(dim=0)
-    cut = Data(edge_index=edge_index[:, inside], num_nodes=kept.numel())
-    cut.x = None if graph.x is None else take_rows(graph.x, kept)
-    if weight is not None:
-        cut.edge_weight = weight[inside]
-    for key in ("y", "y_multi"):
-        if graph._store.get(key) is not None:
-            cut[key] = graph[key][kept]
-    cut.train_mask = torch.ones(kept.numel(), dtype=torch.bool)
-    cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
-    cut.name = graph._store.get("name", "graph")
-    cut.split_origin = f"{graph._store.get('split_origin', 'own masks')}, training nodes only"
-    return cut
 
 
 def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:

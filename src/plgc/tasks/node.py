@@ -136,6 +136,19 @@ def fit_labels(
 ) -> Head:
     """Train the head on any embedding of a graph's nodes, with the labels that ``shots`` or ``labels`` allow."""
     labelled, validate = choose_labels(graph, shots, labels, seed)
+    return fit_head_on(embedding, parts, inputs, graph, labelled, validate, settings)
+
+
+def fit_head_on(
+    embedding: Tensor,
+    parts: tuple[int, ...],
+    inputs: Inputs,
+    graph: Data,
+    labelled: Tensor,
+    validate: bool,
+    settings: HeadSettings | None = None,
+) -> Head:
+    """Train the head on the labels of these nodes; with ``validate`` keep the best epoch by validation labels."""
     y = node_labels(graph).to(embedding.device)
     val = graph["val_mask"].to(embedding.device) & (y >= 0)
 

@@ -1,0 +1,107 @@
+"""Write docs/results.md and its figures from the records in results/.
+
+    python benchmarks/publish.py [--results results] [--docs docs] [--check]
+
+Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. ``docs/results_summary.md``, written
+by hand, goes on top. With ``--check`` nothing is written, and the exit status is 1 if the page is not up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.records import read_records, records_file
+from plgc.experiments.spec import Experiment, list_experiments
+from plgc.experiments.tables import make_table, to_markdown
+from plgc.files import write_atomically
+
+PAGE, SUMMARY, FIGURES = "results.md", "results_summary.md", "figures"
+# Not on the machines that made the records; said here, so that the page does not depend on where it is written.
+UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
+INTRODUCTION = """# Results
+
+This page is made by `benchmarks/publish.py` from the records in `results/`, one line per run; change those, not this.
+
+How to read the tables:
+
+- A figure is the mean ± the standard deviation over seeds. A seed drives everything: the condensation, the rebuilt
+  model, the draw of labels and, where a graph has no split of its own, the split.
+- `plgc` is the default preset, `plgc (paper preset)` the method by the letter of the paper.
+- `propagated_features` (the features, propagated twice) and `random_encoder` (a GNN that was never trained) are
+  controls: the same head on the same labels, without any condensation. **− best control** is the difference to the
+  better of the two, taken seed by seed: what a method adds to them. A method whose difference is within its spread has
+  not shown that it adds anything.
+- **paper** holds the paper's own figures, copied and not measured here; rows with nothing else are methods that we have
+  not run. **− paper** is our mean less the paper's.
+- Graphs and runs that are missing say so; nothing is filled in.
+- Machines and commits are below each table; a `+` after a commit means that its source had been changed.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args(arguments)
+    found = [(e, read_records([records_file(chosen.results / e.name, e.name)])) for e in list_experiments()]
+    page = "\n".join(sections(found, chosen.docs / SUMMARY))
+    drawn = [(experiment, records) for experiment, records in found if has_curves(experiment, records)]
+    figures = [chosen.docs / FIGURES / f"{experiment.name}.svg" for experiment, _ in drawn]
+    if chosen.check:
+        return check(page, chosen.docs / PAGE, figures)
+    for (experiment, records), path in zip(drawn, figures, strict=True):
+        save_svg(draw_curves(experiment, records), path)
+    write_atomically(chosen.docs / PAGE, page.encode())
+    return 0
+
+
+def sections(found: Sequence[tuple[Experiment, list[dict[str, Any]]]], summary: Path) -> Iterator[str]:
+    """The page, part by part."""
+    yield INTRODUCTION
+    if summary.is_file():
+        yield summary.read_text(encoding="utf-8")
+    for experiment, records in found:
+        if records:
+            yield section(experiment, records)
+    missing = [experiment for experiment, records in found if not records]
+    if missing:
+        yield "## Not yet run\n"
+        for experiment in missing:
+            yield f"- `{experiment.name}`: {experiment.title}" + (
+                f"; {experiment.pending}" if experiment.pending else ""
+            )
+        yield ""
+
+
+def section(experiment: Experiment, records: list[dict[str, Any]]) -> str:
+    parts = [f"## {experiment.name}: {experiment.title}", experiment.about.strip()]
+    parts.append(to_markdown(make_table(experiment, records, unavailable=UNAVAILABLE)).strip())
+    if has_curves(experiment, records):
+        parts.append(f"![{experiment.title}]({FIGURES}/{experiment.name}.svg)")
+    parts.append(f"To repeat it:\n\n```\nplgc experiment run {experiment.name} --out results/{experiment.name}\n```")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def has_curves(experiment: Experiment, records: list[dict[str, Any]]) -> bool:
+    """Whether there is something to draw along a level."""
+    return experiment.across is not None and any("error" not in record for record in records)
+
+
+def check(page: str, path: Path, figures: list[Path]) -> int:
+    """1 if the page differs from what would be written, or a figure is missing."""
+    wrong = [f"{figure} is missing" for figure in figures if not figure.is_file()]
+    if not path.is_file() or path.read_text(encoding="utf-8") != page:
+        wrong.append(f"{path} is not what the records say")
+    for message in wrong:
+        print(f"{message}: run python benchmarks/publish.py", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

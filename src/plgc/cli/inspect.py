@@ -1,0 +1,163 @@
+"""``plgc inspect`` says what is in a condensed graph and, with ``--theory``, what Theorem 1 says about it."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plgc.cli.options import GRAPH_HELP, Backbone, Json, Kind, Seed
+from plgc.cli.output import facts, show, size, table
+
+VACUOUS = "vacuous"
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense'.")],
+    graph: Annotated[
+        str | None, typer.Option(metavar="GRAPH", help=f"With --theory, the graph to embed. {GRAPH_HELP}")
+    ] = None,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Set the bound of Theorem 1 beside what is seen on --graph.")
+    ] = False,
+    delta: Annotated[float, typer.Option(metavar="P", help="The bound may fail with this probability.")] = 0.05,
+    beta: Annotated[float, typer.Option(metavar="B", help="Ask for a deviation of Δ/B at most: above 2.")] = 4.0,
+    backbone: Backbone = Kind.gcn,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say what a condensed graph holds and how it was made.
+
+    With --theory, also what the paper's Theorem 1 promises for its pseudo-labels, and what is seen on a graph:
+    embedded by a rebuilt backbone, every node assigned to the nearest pseudo-label. The options other than --json are
+    for --theory.
+    """
+    if theory and graph is None:
+        raise typer.BadParameter("--theory looks at a graph: give --graph, the one that was condensed")
+    if graph is not None and not theory:
+        raise typer.BadParameter("--graph is only used by --theory: give both")
+    result = describe(file)
+    text = description(result)
+    if graph is not None:
+        import plgc
+        from plgc.theory import diagnose
+
+        condensed, data = plgc.CondensedGraph.load(file), plgc.load_graph(graph)
+        found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta)
+        diagnosis = {"graph": data.name, "backbone": backbone.value, "seed": seed, **found.to_dict()}
+        result["theory"] = diagnosis
+        text = f"{text}\n\n{theory_text(diagnosis)}"
+    show(result, text, json)
+
+
+def describe(file: Path) -> dict[str, Any]:
+    """Everything about a condensed graph but its tensors, as plain values."""
+    import hashlib
+
+    from plgc.artifact import CondensedGraph
+
+    condensed = CondensedGraph.load(file)
+    content = file.read_bytes()
+    counts, labels = condensed.counts, condensed.pseudo_labels
+    return {
+        "artifact": str(file),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "nodes": condensed.num_nodes,
+        "features": condensed.num_features,
+        "pseudo_label_width": None if labels is None else labels.shape[1],
+        "blocks": list(condensed.blocks),
+        "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
+        "scaling": condensed.scaling,
+        "seed": condensed.seed,
+        "threads": condensed.threads,
+        "version": condensed.version,
+        "source": condensed.source,
+        "fingerprint": condensed.fingerprint,
+        "nodes_requested": condensed.nodes_requested,
+        "settings": condensed.settings,
+        "chosen": condensed.chosen,
+        "curves": condensed.curves,
+    }
+
+
+def description(result: dict[str, Any]) -> str:
+    """What :func:`describe` gave, for people."""
+    source, counts, blocks = result["source"], result["counts"], result["blocks"]
+    pairs = {
+        "file": f"{result['artifact']}, {size(result['bytes'])}",
+        "sha256": result["sha256"],
+        "made by": f"plgc {result['version']}, preset {result['settings'].get('preset', 'unknown')}, "
+        f"seed {result['seed']}, {result['threads']} thread(s)",
+        "nodes": f"{result['nodes']} synthetic nodes, {result['features']} features (row scaling: {result['scaling']})",
+        "pseudo-labels": "none"
+        if result["pseudo_label_width"] is None
+        else f"{result['pseudo_label_width']} wide, from {len(blocks)} encoder(s)",
+        "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
+    }
+    if {"nodes", "edges"} <= source.keys():
+        share = 100 * result["nodes"] / source["nodes"]
+        pairs["made from"] = (
+            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
+        )
+    pairs["fingerprint"] = result["fingerprint"] or "none"
+    for name, values in result["curves"].items():
+        if values:
+            pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"
+    return facts(pairs)
+
+
+def theory_text(theory: dict[str, Any]) -> str:
+    """What :func:`plgc.theory.diagnose` gave, for people: the bound, then what is seen on halves of the clusters."""
+    sizes, compared, enough = theory["sizes"], theory["compared"], theory["sufficient_size"]
+    promised = theory["promised"]
+    epsilon = [value for count, value in zip(sizes, theory["epsilon"], strict=True) if count >= 2]
+    silent = f"{VACUOUS} for {promised['vacuous']} of {compared}, as no distance exceeds {theory['span']:.3g}"
+    reached = f"{theory['sufficient_clusters']} of {compared} clusters have it"
+    pairs = {
+        "embedded": f"{theory['nodes']} nodes of {theory['graph']}, {theory['width']} wide ({theory['backbone']})",
+        "cluster size s_k": f"{min(sizes)} to {max(sizes)}, median {statistics.median(sizes):g}",
+        "clusters": f"{compared} of {theory['clusters']}; left out {theory['empty']} empty, {theory['single']} of one",
+        "noise σ": f"{theory['sigma']:.3g} (estimated from below)",
+        "separation Δ": f"{theory['gap']:.3g} between the two closest means",
+        "deviation ε_k": f"{min(epsilon):.3g} to {max(epsilon):.3g}" + (f"; {silent}" if promised["vacuous"] else ""),
+        "sufficient s_k": "none, two means coincide"
+        if enough is None
+        else f"{enough} for ε <= Δ/{theory['beta']:g}; {reached}",
+        "interior radius": f"{_value(promised['interior_radius'])} (Δ/2 - ε_max)",
+        "kept separation": f"{_value(promised['separation'])} (Δ - 2ε_max)",
+    }
+    return (
+        f"Theorem 1, to hold with probability {1 - theory['delta']:g}:\n\n{facts(pairs)}\n\n"
+        "Seen on random halves of each cluster: the first half's mean for the centre, the second's for the\n"
+        f"pseudo-label, as it is and normalised:\n\n{table(_halves_rows(theory))}\n\n"
+        f"'{VACUOUS}': the theorem says nothing here. What is seen may be good, but is not explained by it."
+    )
+
+
+def _halves_rows(theory: dict[str, Any]) -> list[list[str]]:
+    halves, forms = theory["promised_halves"], (theory["raw"], theory["normalized"])
+    bound = halves["epsilon_max"] if halves["epsilon_max"] < theory["span"] else None
+    within = f"{VACUOUS} for {halves['vacuous']}" if halves["vacuous"] else "all"
+    inner = VACUOUS if halves["interior_radius"] is None else "all"
+
+    def row(name: str, promised: str, key: str, style: str, suffix: str = "") -> list[str]:
+        return [name, promised, *(f"{form[key]:{style}}{suffix}" for form in forms)]
+
+    return [
+        ["", "promised", "raw mean", "normalised"],
+        row("(i) farthest from its centre", _value(bound), "distance_max", ".3g"),
+        row("(i) median distance", "", "distance_median", ".3g"),
+        row("(i) clusters within ε_A + ε_B", within, "within_bound", "d", f" of {theory['compared']}"),
+        ["(ii) interior points", "", *[f"{theory['interior']} of {theory['points']}"] * 2],
+        row("(ii) interior points recovered", inner, "interior_recovered", "d", f" of {theory['interior']}"),
+        row("(ii) points within Δ/2 recovered", "", "core_recovered", "d", f" of {theory['core']}"),
+        row("(ii) all points recovered", "", "recovered", "d", f" of {theory['points']}"),
+        row("(iii) closest two", _value(halves["separation"]), "separation", ".3g"),
+    ]
+
+
+def _value(value: float | None) -> str:
+    return VACUOUS if value is None else f"{value:.3g}"

@@ -1,0 +1,172 @@
+"""Records as curves, for experiments that run along a level: one panel per graph, one line per method."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plgc.errors import MissingExtraError, SettingError
+from plgc.evaluation import CONTROLS
+from plgc.experiments.spec import METRICS, Experiment
+from plgc.experiments.tables import PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AXES = {
+    "shots": "labels per class",
+    "noise": "share of wrong labels",
+    "imbalance": "labels of the largest class to one of the smallest",
+    "backbone": "kind of GNN",
+}
+# Okabe and Ito's colours, which the colour-blind can tell apart, each with a marker of its own.
+STYLES: dict[str, dict[str, Any]] = {
+    "plgc": {"color": "#d55e00", "marker": "o"},
+    "ssl": {"color": "#0072b2", "marker": "s"},
+    "random": {"color": "#56b4e9", "marker": "v"},
+    "herding": {"color": "#009e73", "marker": "^"},
+    "herding-labelfree": {"color": "#009e73", "marker": "^", "linestyle": "--"},
+    "kcenter": {"color": "#cc79a7", "marker": "D"},
+    "kcenter-labelfree": {"color": "#cc79a7", "marker": "D", "linestyle": "--"},
+    "coarsening": {"color": "#e69f00", "marker": "P"},
+    "whole": {"color": "black", "marker": "x"},
+    "propagated_features": {"color": "0.45", "marker": ".", "linestyle": "--"},
+    "random_encoder": {"color": "0.65", "marker": ".", "linestyle": (0, (1, 1.5))},
+}
+OTHER = {"color": "#999933", "marker": "*"}
+OURS, WIDTH, COLUMNS = "plgc", 3.6, 3  # inches of a panel; panels side by side
+Panel = tuple[str, int | None, tuple[Any, ...]]
+
+
+def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str | None = None) -> Figure:
+    """Draw the metric along the experiment's level: ours with a band of one standard deviation, the others with bars.
+
+    Methods without a size of their own are in every panel of their graph. Graphs without records have no panel.
+
+    Args:
+        experiment: one with ``across``.
+        records: as :func:`plgc.experiments.records.read_records` returns them.
+        metric: what to draw; by default the experiment's own.
+    """
+    across, metric = experiment.across, metric or experiment.metric
+    if across is None:
+        raise SettingError(f"{experiment.name} runs along no level: there is no curve to draw, only a table")
+    entries = [entry for entry in summarise(experiment, records, metric) if entry.values]
+    if not entries:
+        raise SettingError(f"there are no results of {experiment.name} yet: nothing to draw")
+    panels = _panels(entries, across)
+    columns = min(COLUMNS, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = _new_figure((WIDTH * columns, 2.9 * lines + 0.8))
+    grid = figure.subplots(lines, columns, squeeze=False).flatten()
+    values = level_values(experiment, entries, across)
+    for axes, (panel, members) in zip(grid, panels.items(), strict=False):
+        _draw_panel(axes, members, across, values)
+        axes.set_title(_panel_title(panel, panels, across), fontsize=10)
+        axes.set_ylabel(f"{metric}, %" if METRICS.get(metric, 1) == 1 else metric, fontsize=9)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    handles = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=min(5, 2 * columns),
+        fontsize=8,
+        frameon=False,
+    )
+    return figure
+
+
+def save_svg(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure as SVG, whole or not at all; the same figure gives the same bytes."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "plgc", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return write_atomically(path, buffer.getvalue())
+
+
+def _new_figure(inches: tuple[float, float]) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("figures need matplotlib: pip install 'plgc[figures]'") from error
+    return Figure(figsize=inches, layout="constrained")
+
+
+def _panels(entries: Sequence[Entry], across: str) -> dict[Panel, list[Entry]]:
+    """Entries by graph, size and what else the protocol asks; those without a size go to every size of their graph."""
+
+    def rest(entry: Entry) -> tuple[Any, ...]:
+        return tuple(v for name, v in zip(PROTOCOL, entry.protocol, strict=True) if name != across)
+
+    keys = list(dict.fromkeys((entry.graph, entry.nodes, rest(entry)) for entry in entries))
+    sized = {(graph, others) for graph, nodes, others in keys if nodes is not None}
+    keys = [key for key in keys if key[1] is not None or (key[0], key[2]) not in sized]
+    return {
+        (graph, nodes, others): [
+            entry for entry in entries if (entry.graph, rest(entry)) == (graph, others) and entry.nodes in (nodes, None)
+        ]
+        for graph, nodes, others in keys
+    }
+
+
+def _panel_title(panel: Panel, panels: Iterable[Panel], across: str) -> str:
+    """The graph and its size, and what else tells its panels apart."""
+    graph, nodes, others = panel
+    names = [name for name in PROTOCOL if name != across]
+    near = [other for name, _, other in panels if name == graph]
+    apart = [f"{name} {level_name(name, others[i])}" for i, name in enumerate(names) if len({o[i] for o in near}) > 1]
+    return ", ".join([graph, *([] if nodes is None else [f"{nodes} nodes"]), *apart])
+
+
+def _draw_panel(axes: Axes, entries: Sequence[Entry], across: str, values: Sequence[Any]) -> None:
+    numeric = across == "noise"  # the others grow by factors, or are names: they are set at equal distances
+    places = {value: value if numeric else place for place, value in enumerate(values)}
+    lines: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        lines.setdefault((entry.method, entry.name), []).append(entry)
+    for (method, name), members in lines.items():
+        members = sorted(members, key=lambda entry: places[entry.level(across)])
+        x = [places[entry.level(across)] for entry in members]
+        spreads = [mean_std(entry.values.values()) for entry in members]
+        _draw_line(axes, method, name, x, spreads, joined=across != "backbone")
+    axes.set_xticks([places[value] for value in values], [level_name(across, value) for value in values])
+    axes.set_xlabel(AXES[across], fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_line(
+    axes: Axes,
+    method: str,
+    name: str,
+    x: Sequence[float],
+    spreads: Sequence[tuple[float, float | None]],
+    joined: bool,
+) -> None:
+    style = {"linestyle": "-", **STYLES.get(method, OTHER)}
+    other_preset = name != method
+    if other_preset:
+        style["linestyle"] = "--"
+    if not joined:
+        style["linestyle"] = "none"
+    means, widths = [mean for mean, _ in spreads], [std or 0.0 for _, std in spreads]
+    if method == OURS:
+        style |= {"linewidth": 1.6 if other_preset else 2.6, "markersize": 5.5, "zorder": 5}
+        style["markerfacecolor"] = "white" if other_preset else style["color"]
+        if joined:
+            low, high = ([m + side * w for m, w in zip(means, widths, strict=True)] for side in (-1, 1))
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=1)
+            axes.plot(x, means, label=name, **style)
+            return
+    else:
+        style |= {"linewidth": 1.2, "markersize": 4, "zorder": 2 if method in CONTROLS else 3}
+    axes.errorbar(x, means, yerr=widths, label=name, capsize=2, elinewidth=0.7, **style)

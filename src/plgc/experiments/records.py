@@ -1,0 +1,58 @@
+"""Records of finished cells, one JSON object a line. A line is added whole; what a killed run cut short is skipped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from plgc.errors import SettingError
+from plgc.experiments.spec import Cell
+
+FILE = "records.jsonl"
+CELL_KEYS = tuple(item.name for item in fields(Cell))
+
+
+def append_record(path: Path, record: dict[str, Any]) -> None:
+    """Add a line in one write, so that processes that share the file do not mix theirs."""
+    line = json.dumps(record, allow_nan=False).encode() + b"\n"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a run that was killed left half a line behind
+        os.write(handle, line)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Every record of these files, one per cell: a later success replaces an earlier record of the same cell."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            try:
+                record = json.loads(line)
+                key = identity(record)
+            except (ValueError, KeyError, TypeError):
+                continue  # half a line
+            if key not in found or "error" not in record:
+                found[key] = record
+    return list(found.values())
+
+
+def identity(record: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The cell a record belongs to, as :meth:`Cell.identity` writes it."""
+    return tuple((key, record["cell"][key]) for key in CELL_KEYS)
+
+
+def records_file(folder: str | os.PathLike[str], name: str, must_exist: bool = False) -> Path:
+    """Where an experiment's records are: ``FOLDER/records.jsonl``."""
+    path = Path(folder) / FILE
+    if must_exist and not path.is_file():
+        raise SettingError(f"there are no records in {path.parent}: run 'plgc experiment run {name}' first")
+    return path

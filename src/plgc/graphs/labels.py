@@ -1,0 +1,64 @@
+"""The labels that a supervised condensation is given: those of training and validation nodes, perhaps with noise.
+
+Label-free methods never get one of these. Supervised ones get nothing else: the graph they see has no labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.errors import LabelError
+from plgc.graphs.load import node_labels, num_classes
+from plgc.graphs.noise import flip_labels
+
+
+@dataclass(frozen=True)
+class TrainingLabels:
+    """Labels by node, −1 where a method may not look.
+
+    Attributes:
+        y: [N], −1 but for the nodes of ``train`` and ``val``.
+        train: indices of the nodes to learn from.
+        val: indices of the nodes to choose by; empty where the protocol has no validation labels.
+        classes: C.
+        noise: share of wrong labels among them, 0 to 1.
+    """
+
+    y: Tensor
+    train: Tensor
+    val: Tensor
+    classes: int
+    noise: float = 0.0
+
+    def digest(self) -> str:
+        """A short fingerprint, to tell whether two runs were given the same labels."""
+        content = b"".join(part.numpy().tobytes() for part in (self.y, self.train, self.val))
+        return hashlib.sha256(content).hexdigest()[:16]
+
+
+def training_labels(
+    graph: Data, *, train: Tensor | None = None, validate: bool = True, noise: float = 0.0, seed: int = 0
+) -> TrainingLabels:
+    """Hide every label but those of training and validation nodes, and flip a share of what is left.
+
+    Args:
+        graph: a labelled graph with masks.
+        train: indices of the training nodes; by default all that ``train_mask`` names.
+        validate: whether validation labels are given too.
+        noise: share of the labels to flip, in training and validation alike (:func:`plgc.graphs.noise.flip_labels`).
+        seed: of the flips.
+    """
+    y, classes = node_labels(graph), num_classes(graph)
+    chosen = ((y >= 0) & graph["train_mask"]).nonzero().flatten() if train is None else train
+    if chosen.numel() == 0:
+        raise LabelError("none of the graph's training nodes has a label: supervised methods cannot learn from it")
+    val = ((y >= 0) & graph["val_mask"]).nonzero().flatten() if validate else chosen.new_empty(0)
+    shown = torch.full_like(y, -1)
+    shown[chosen] = flip_labels(y[chosen], noise, classes, seed)
+    shown[val] = flip_labels(y[val], noise, classes, seed + 1)
+    return TrainingLabels(shown, chosen, val, classes, noise)
