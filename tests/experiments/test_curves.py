@@ -56,9 +56,7 @@ def make_records(across: str | None, name: str = "curve") -> list[dict[str, Any]
     draw = np.random.default_rng(1)
     return [
         {
-            "cell": asdict(
-                Cell(name, graph, method, nodes, preset, seed, "node", **level)
-            ),
+            "cell": asdict(Cell(name, graph, method, nodes, preset, seed, "node", **level)),
             "metrics": {"accuracy": float(draw.normal(70.0, 2.0))},
             "machine": "CPU, 2 cores",
             "commit": "abc1234",

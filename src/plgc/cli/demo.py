@@ -14,7 +14,7 @@ from plgc.progress import progress_line
 
 
 def demo(
-    graph: Annotated[str, typer.Option(metavar="GRAPH", help=f"{GRAPH_HELP} It must have labels.")] = "demo",
+    graph: Annotated[str, typer.Option("--graph", metavar="GRAPH", help=f"{GRAPH_HELP} It must have labels.")] = "demo",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
         "demo"
     ),

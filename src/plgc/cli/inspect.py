@@ -17,7 +17,7 @@ VACUOUS = "vacuous"
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense'.")],
     graph: Annotated[
-        str | None, typer.Option(metavar="GRAPH", help=f"With --theory, the graph to embed. {GRAPH_HELP}")
+        str | None, typer.Option("--graph", metavar="GRAPH", help=f"With --theory, the graph to embed. {GRAPH_HELP}")
     ] = None,
     theory: Annotated[
         bool, typer.Option("--theory", help="Set the bound of Theorem 1 beside what is seen on --graph.")

@@ -72,7 +72,8 @@ GRAPH_HELP = "A graph: a name from 'plgc data list', or the path of an npz file.
 Graph = Annotated[str, typer.Option("--graph", metavar="GRAPH", help=GRAPH_HELP)]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="One or more files made by 'plgc condense'.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Drives every random choice.")]
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, …")]
+# An option whose metavar is its own name in capitals must be spelled out: some versions of typer capitalise it.
+Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, …")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="S", help="Use S training labels per class, not all.")]
 Labels = Annotated[
     int | None,

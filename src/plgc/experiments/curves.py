@@ -72,14 +72,9 @@ def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], me
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     handles = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=min(5, 2 * columns),
-        fontsize=8,
-        frameon=False,
-    )
+    names = sorted(handles, key=_legend_place)
+    shape: dict[str, Any] = {"ncols": min(5, 2 * columns), "fontsize": 8, "frameon": False}
+    figure.legend([handles[name] for name in names], names, loc="outside lower center", **shape)
     return figure
 
 
@@ -127,17 +122,24 @@ def _panel_title(panel: Panel, panels: Iterable[Panel], across: str) -> str:
     return ", ".join([graph, *([] if nodes is None else [f"{nodes} nodes"]), *apart])
 
 
+def _legend_place(name: str) -> tuple[int, str]:
+    method = name.split(" ")[0]
+    return (list(STYLES).index(method) if method in STYLES else len(STYLES)), name
+
+
 def _draw_panel(axes: Axes, entries: Sequence[Entry], across: str, values: Sequence[Any]) -> None:
+    values = [value for value in values if any(entry.level(across) == value for entry in entries)]
     numeric = across == "noise"  # the others grow by factors, or are names: they are set at equal distances
     places = {value: value if numeric else place for place, value in enumerate(values)}
     lines: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         lines.setdefault((entry.method, entry.name), []).append(entry)
-    for (method, name), members in lines.items():
+    joined = across != "backbone"  # kinds have no order: their points stand side by side
+    for number, ((method, name), members) in enumerate(lines.items()):
+        aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
         members = sorted(members, key=lambda entry: places[entry.level(across)])
-        x = [places[entry.level(across)] for entry in members]
-        spreads = [mean_std(entry.values.values()) for entry in members]
-        _draw_line(axes, method, name, x, spreads, joined=across != "backbone")
+        x = [places[entry.level(across)] + aside for entry in members]
+        _draw_line(axes, method, name, x, [mean_std(entry.values.values()) for entry in members], joined)
     axes.set_xticks([places[value] for value in values], [level_name(across, value) for value in values])
     axes.set_xlabel(AXES[across], fontsize=9)
     axes.tick_params(labelsize=8)

@@ -192,10 +192,13 @@ def level_name(level: str, value: Any) -> str:
 
 
 def level_values(experiment: Experiment, entries: Iterable[Entry], level: str) -> list[Any]:
-    """The values of a level: the experiment's, then the graphs' own, then others that were run."""
+    """The values of a level that the experiment names or that were run: numbers in order, all labels last."""
     named = [value for levels in (experiment, *experiment.graphs) for value in levels.levels.get(level, ())]
     planned = [None if value == ALL else value for value in named]
-    return list(dict.fromkeys([*planned, *(entry.level(level) for entry in entries)]))
+    values = list(dict.fromkeys([*planned, *(entry.level(level) for entry in entries)]))
+    if any(isinstance(value, str) for value in values):
+        return values
+    return sorted(values, key=lambda value: (value is None, value or 0))
 
 
 def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], Entry]) -> None:
@@ -370,7 +373,7 @@ def _csv_line(entry: Entry, metric: str) -> dict[str, Any]:
         "mean": mean,
         "std": std,
         "seeds": len(entry.values),
-        "values": " ".join(repr(value) for _, value in sorted(entry.values.items())),
+        "values": " ".join(repr(float(value)) for _, value in sorted(entry.values.items())),
         "paper_mean": paper_mean,
         "paper_std": paper_std,
         "difference": _difference(entry),

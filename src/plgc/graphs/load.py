@@ -52,7 +52,8 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
     raw = _open(source)
     data = _standard(raw)
     _set_split(data, raw, split, seed)
-    data.split_index, data.split_seed = split, seed
+    data.split_index = raw._store.get("split_index", split)
+    data.split_seed = raw._store.get("split_seed", seed)
     return data
 
 

@@ -161,7 +161,8 @@ def train_whole_link(
 
     Messages pass over training edges alone, and while training over a fresh half of them at every epoch: else the
     model learns to find the very edges it was shown. A pair's score is the dot product of its unit embeddings, the
-    plain cosine that heads start from; unscaled dot products do far worse. As many fresh non-edges as edges every epoch.
+    plain cosine that heads start from; unscaled dot products do far worse. Every epoch draws as many fresh non-edges as
+    there are edges.
     """
     if epochs < 1:
         raise SettingError(f"epochs is {epochs}: at least 1 is needed")
