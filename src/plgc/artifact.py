@@ -6,9 +6,9 @@ for); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, 
 where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
 (of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
 columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
-original the method saw), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph itself),
-``curves`` (losses), ``source`` (node, edge and feature counts of the original) and ``fingerprint``. No pickle, no time,
-no path, no host, no name.
+original the method saw, and the split whose training nodes or labels it was given), ``settings``, ``nodes_requested``,
+``chosen`` (what was chosen from the graph itself), ``curves`` (losses), ``source`` (node, edge and feature counts of
+the original) and ``fingerprint``. No pickle, no time, no path, no host, no name.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ def _header(path: Path, metadata: dict[str, str], expected_format: str, schema: 
 def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
     """Refuse a file whose parts do not fit each other."""
     problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
+    problem = problem or _problem_of_view(graph)
     if problem:
         raise ArtifactError(f"{path} is damaged: {problem}")
 
@@ -239,4 +240,19 @@ def _problem_of_edges(graph: CondensedGraph) -> str | None:
         return f"edge_weight is {weight.dtype} {tuple(weight.shape)}, not float32 [{edges.shape[1]}]"
     if weight is not None and not (torch.isfinite(weight).all() and (weight >= 0).all()):
         return "an edge weight is negative, NaN or infinite"
+    return None
+
+
+def _problem_of_view(graph: CondensedGraph) -> str | None:
+    """What was seen decides what may be scored, so that it has to be there and to make sense."""
+    seen = graph.seen
+    for part in ("nodes", "edges"):
+        if seen.get(part) not in ("all", "train"):
+            return f"it says {seen.get(part)!r} of the {part} it has seen, not 'all' or 'train'"
+    needed: dict[str, type] = {"edge_seed": int} if seen["edges"] == "train" else {}
+    if seen["nodes"] == "train" or "training_nodes" in seen:
+        needed |= {"training_nodes": str, "split": int, "split_seed": int}
+    for name, kind in needed.items():
+        if type(seen.get(name)) is not kind:
+            return f"{name} of what it has seen is {seen.get(name)!r}"
     return None

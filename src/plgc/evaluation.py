@@ -45,8 +45,8 @@ def evaluate(
     """Rebuild, fine-tune and score once per seed; controls on the same labels with the same head.
 
     A seed drives initial weights, the label draw (with ``shots`` or ``labels``), non-edges and, where the graph has no
-    split of its own, the split. The edges of a link task, and the split of an inductive one, are those that the
-    condensation was made with: they are in the file.
+    split of its own, the split. The edges of a link task, and the split of an inductive or a supervised condensation,
+    are those that the condensation was made with: they are in the file.
 
     Args:
         condensed: one condensed graph, or one per source.
@@ -66,6 +66,12 @@ def evaluate(
         raise SettingError(f"seeds is {seeds}: at least 1 is needed")
     if not condensed:
         raise SettingError("no condensed graph given: there is nothing to evaluate")
+    labelled = [part.method for part in condensed if part.labels is not None]
+    if labelled and (shots is not None or labels is not None):
+        raise SettingError(
+            f"shots and labels choose what a head learns from, and {labelled[0]} has none: its labels were chosen when "
+            "it condensed. Leave both out"
+        )
     start = time.perf_counter()
     seen = _common_view(condensed)
     protocol = Protocol(task, shots, labels, inductive=seen["nodes"] == "train")
@@ -106,27 +112,29 @@ def evaluate(
 
 def _common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
     """What the condensations have seen; several must have seen the same kind of thing."""
-    kinds = {(part.seen["nodes"], part.seen["edges"], part.seen.get("edge_seed")) for part in condensed}
-    if len(kinds) > 1:
-        shown = "; ".join(f"nodes {n}, edges {e}" + (f" with edge seed {s}" * (s is not None)) for n, e, s in kinds)
+    keys = ("nodes", "edges", "edge_seed", "training_nodes")
+    views = {tuple((key, part.seen[key]) for key in keys if key in part.seen) for part in condensed}
+    if len(views) > 1:
+        shown = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in view) for view in views))
         raise SettingError(f"the condensed graphs have seen different things ({shown}): evaluate them one by one")
     return condensed[0].seen
 
 
 def _graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split: int, seed: int) -> Data:
-    """The graph with its masks; for an inductive file the split it was made with, or else nodes it saw would be test.
+    """The graph with its masks; where the file saw training nodes or labels, the same split, lest others be test nodes.
 
     Raises:
         GraphError: the training nodes are not those the file was made from.
     """
-    if seen["nodes"] != "train":
+    if "training_nodes" not in seen:
         return load_graph(source, split=split, seed=seed)
     if split not in (0, seen["split"]):
         raise SettingError(
             f"split {split} was asked for, the file was condensed from the training nodes of split {seen['split']}: "
             "leave --split out"
         )
-    graph = load_graph(source, split=seen["split"], seed=seen["split_seed"])
+    chosen = isinstance(source, Data) and "split_index" in source  # its masks are one split already
+    graph = load_graph(source, split=0 if chosen else seen["split"], seed=seen["split_seed"])
     if training_digest(graph) != seen["training_nodes"]:
         raise GraphError(
             "this file was condensed from the training nodes of another graph or split: nodes that it has seen could "

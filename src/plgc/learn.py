@@ -64,19 +64,22 @@ def learn(
             return train_ssl(case.seen, nodes=nodes, seed=seed, preset=preset, device=device)
         case "whole":
             return _train_whole(case, scaling, kind, seed, device)
+        case "ssl":
+            raise SettingError("ssl needs the number of prototypes: give nodes")
     raise SettingError(f"{method} needs a condensed graph, and none was given")
 
 
 def score(learned: Embedder, case: Case, task: str, *, seed: int = 0, on: str = "test") -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1."""
+    if task == "link":
+        assert case.split is not None
+        split, graph = case.split, case.graph
+        head, view = fit_link(lambda seen: learned.embed(learned.prepare(seen)), learned.parts, split, graph, seed)
+        return score_links(head, view, split, graph, seed, on)
     inputs = learned.prepare(case.visible)
     if task == "node":
         return _score_nodes(learned, case, inputs, on)
     embedding = learned.embed(inputs)
-    if task == "link":
-        assert case.split is not None
-        head = fit_link(embedding, learned.parts, case.split, case.graph, seed)
-        return score_links(head, embedding, case.split, case.graph, seed, on)
     found = cluster_nodes(embedding, learned.parts, num_classes(case.graph), seed)
     return score_clusters(found, node_labels(case.graph))
 

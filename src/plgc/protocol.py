@@ -95,6 +95,7 @@ def draw_case(graph: Data, protocol: Protocol, seed: int, edge_seed: int | None 
         edge_seed = seed if edge_seed is None else edge_seed
         split, visible = split_edges(whole, edge_seed), training_edges(whole, edge_seed)
     seen = training_subgraph(graph) if protocol.inductive else visible
+    clean = clean if protocol.task == "node" else None
     return Case(whole, visible, seen, given, clean, validate, protocol.noise is not None, split)
 
 

@@ -15,7 +15,7 @@ from plgc.backbone import propagated_features
 from plgc.baselines.coarsen import coarse_edges, coarse_features, coarse_labels, coarsen
 from plgc.baselines.coreset import herding_nodes, kcenter_nodes, random_nodes
 from plgc.errors import SettingError
-from plgc.graphs.inductive import induced_subgraph
+from plgc.graphs.inductive import induced_subgraph, training_split
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling, scale_rows
@@ -141,6 +141,8 @@ def _artifact(
     assert bare.x is not None
     assert bare.edge_index is not None
     assert bare.num_nodes is not None
+    # These labels are part of the file: it may only be scored on the split that they come from.
+    split = {} if graph._store.get("train_mask") is None else training_split(graph)
     return CondensedGraph(
         features=features,
         pseudo_labels=None,
@@ -154,7 +156,7 @@ def _artifact(
         source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": bare.x.shape[1]},
         fingerprint=fingerprint(bare),
         method=method,
-        seen=dict(graph._store.get("seen", ALL)),
+        seen={**split, **graph._store.get("seen", ALL)},
         labels=node_labels,
         num_classes=labels.classes,
         edge_index=edge_index,

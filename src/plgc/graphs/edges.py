@@ -16,7 +16,7 @@ from plgc.errors import GraphError
 from plgc.graphs.check import MASKS, node_count
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test
-NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin")
+NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin", "split_index", "split_seed")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,13 +27,7 @@ def training_subgraph(graph: Data) -> Data:
     cut = induced_subgraph(graph, mask)
     cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
     cut.split_origin = f"{graph._store.get('split_origin', 'own masks')}, training nodes only"
-    cut.seen = {
-        "nodes": "train",
-        "edges": "all",
-        "training_nodes": training_digest(graph),
-        "split": graph._store.get("split_index", 0),
-        "split_seed": graph._store.get("split_seed", 0),
-    }
+    cut.seen = {"nodes": "train", "edges": "all", **training_split(graph)}
     return cut
 
 
@@ -62,6 +57,15 @@ def induced_subgraph(graph: Data, mask: Tensor) -> Data:
     cut.name = graph._store.get("name", "graph")
     cut.split_origin = graph._store.get("split_origin", "own masks")
     return cut
+
+
+def training_split(graph: Data) -> dict[str, Any]:
+    """The split as a file records it: a fingerprint of the training nodes, and how :func:`plgc.load_graph` finds it."""
+    return {
+        "training_nodes": training_digest(graph),
+        "split": graph._store.get("split_index", 0),
+        "split_seed": graph._store.get("split_seed", 0),
+    }
 
 
 def training_digest(graph: Data) -> str:

@@ -52,8 +52,8 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
     raw = _open(source)
     data = _standard(raw)
     _set_split(data, raw, split, seed)
-    data.split_index = raw._store.get("split_index", split)
-    data.split_seed = raw._store.get("split_seed", seed)
+    chosen = raw._store if raw._store.get("train_mask") is not None else {}  # a choice made before is remembered
+    data.split_index, data.split_seed = chosen.get("split_index", split), chosen.get("split_seed", seed)
     return data
 
 

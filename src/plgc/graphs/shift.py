@@ -26,7 +26,7 @@ def long_tailed(graph: Data, imbalance: float, seed: int, largest: int = LARGEST
         seed: of the order of the classes and of the draws.
         largest: training labels of the largest class; a class with fewer nodes gives all it has.
     """
-    if imbalance < 1:
+    if not imbalance >= 1:
         raise SettingError(f"imbalance is {imbalance}: it must be at least 1")
     y, test = node_labels(graph), graph["test_mask"]
     classes = labels_present(y)
