@@ -49,6 +49,27 @@ def condensed(**changes: object) -> CondensedGraph:
     return CondensedGraph(**{**values, **changes})
 
 
+TRAINING = {"training_nodes": "0123456789abcdef", "split": 2, "split_seed": 7}
+SEEN_EDGES = {"nodes": "all", "edges": "train", "edge_seed": 3}
+SEEN_NODES = {"nodes": "train", "edges": "all", **TRAINING}
+SOFT = torch.tensor([[0.5, 0.25, 0.25]] * 5)
+
+
+def labelled(**changes: object) -> CondensedGraph:
+    """What a supervised method leaves: labels instead of pseudo-labels, and edges."""
+    values = {
+        "pseudo_labels": None,
+        "blocks": (),
+        "method": "coarsening",
+        "labels": torch.tensor([0, 2, -1, 1, 2]),
+        "num_classes": 3,
+        "edge_index": torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]]),
+        "edge_weight": torch.tensor([0.5, 0.5, 2.0, 2.0]),
+        "seen": {"nodes": "all", "edges": "all", **TRAINING},
+    }
+    return condensed(**{**values, **changes})
+
+
 def assert_equal(one: CondensedGraph, other: CondensedGraph) -> None:
     for item in fields(CondensedGraph):
         left, right = getattr(one, item.name), getattr(other, item.name)
@@ -115,6 +136,65 @@ def test_what_is_saved_is_loaded(tmp_path: Path, changes: dict) -> None:
     assert_equal(CondensedGraph.load(path), graph)
     assert_equal(CondensedGraph.load(str(path)), graph)
     assert CondensedGraph.load(path).to_bytes() == path.read_bytes() == graph.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"labels": SOFT},
+        {"labels": torch.full((5,), -1)},
+        {"edge_weight": None},
+        {"edge_index": None, "edge_weight": None},
+        {"edge_index": torch.empty(2, 0, dtype=torch.int64), "edge_weight": torch.empty(0)},
+        {"seen": SEEN_NODES, "method": "a-method-to-come"},
+        {"seen": {**SEEN_EDGES, **TRAINING}},
+    ],
+)
+def test_labels_and_edges_are_saved_and_loaded(tmp_path: Path, changes: dict) -> None:
+    graph = labelled(**changes)
+    loaded = load(tmp_path, graph.to_bytes())
+    assert_equal(loaded, graph)
+    assert loaded.to_bytes() == graph.to_bytes()
+
+
+@pytest.mark.parametrize("seen", [SEEN_EDGES, SEEN_NODES])
+def test_what_was_seen_is_saved_and_loaded(tmp_path: Path, seen: dict) -> None:
+    assert load(tmp_path, condensed(seen=seen).to_bytes()).seen == seen
+
+
+def test_our_own_method_and_everything_seen_are_the_default() -> None:
+    graph = condensed()
+    assert (graph.method, graph.seen) == ("plgc", {"nodes": "all", "edges": "all"})
+    assert (graph.labels, graph.num_classes, graph.edge_index, graph.edge_weight) == (None, None, None, None)
+    graph.seen["nodes"] = "train"
+    assert condensed().seen == artifact.ALL == {"nodes": "all", "edges": "all"}
+
+
+def test_a_file_of_schema_1_is_still_read(tmp_path: Path) -> None:
+    """As the first version wrote it: no method, nothing on what was seen, no labels and no edges."""
+    description = {
+        "format": "plgc-condensed-graph",
+        "schema": 1,
+        "version": "0.0.1",
+        "seed": 11,
+        "threads": 2,
+        "scaling": "l2",
+        "blocks": [2, 4],
+        "settings": {"preset": "mine", "rate": 0.1, "ladder": [{"branches": [1, 2]}]},
+        "nodes_requested": 6,
+        "chosen": {"agreement": 0.875, "branches": [{"kind": "gcn"}]},
+        "curves": {"pseudo_label_loss": [2.0, 1.5, 0.1], "synthesis_loss": []},
+        "source": {"nodes": 100, "edges": 400, "features": 4},
+        "fingerprint": "ab" * 32,
+    }
+    loaded = load(tmp_path, with_description(json.dumps(description)))
+    assert_equal(loaded, condensed())
+    assert (loaded.method, loaded.seen) == ("plgc", {"nodes": "all", "edges": "all"})
+    # what schema 2 added has no meaning there
+    smuggled = {**description, "method": "random", "seen": SEEN_NODES, "num_classes": 3}
+    content = with_description(json.dumps(smuggled), labels=torch.zeros(5, dtype=torch.int64))
+    assert_equal(load(tmp_path, content), condensed())
 
 
 def test_tensors_need_not_be_contiguous(tmp_path: Path) -> None:
@@ -187,6 +267,12 @@ def test_equal_graphs_give_equal_bytes() -> None:
         {"source": {}},
         {"fingerprint": None},
         {"version": "0.0.2"},
+        {"method": "other"},
+        {"seen": SEEN_EDGES},
+        {"num_classes": 3},
+        {"labels": SOFT},
+        {"edge_index": torch.zeros(2, 1, dtype=torch.int64)},
+        {"edge_weight": torch.ones(1)},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -401,6 +487,63 @@ def test_tensors_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, 
     text = json.dumps(description(condensed().to_bytes()))
     with pytest.raises(ArtifactError, match=f"is damaged: .*{message}"):
         load(tmp_path, with_description(text, **changes))
+
+
+LONG = torch.int64
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"counts": torch.tensor([1, 1, -2, 1, 1])}, "a count is -2, below 0"),
+        ({"features": torch.full((5, 4), INF)}, "its features hold NaN or infinite"),
+        ({"scaling": "auto"}, "scaling 'auto' is unknown"),
+        ({"pseudo_labels": torch.zeros(5, 6), "blocks": (6,)}, "it holds pseudo-labels and labels"),
+        ({"labels": None, "num_classes": None}, "it holds neither pseudo-labels nor labels"),
+        ({"num_classes": None}, "it has labels, but num_classes is None"),
+        ({"num_classes": 0}, "num_classes is 0"),
+        ({"num_classes": 2}, "labels run from -1 to 2 for 2 classes"),
+        ({"labels": torch.tensor([0, 1, 2, -2, 0])}, "labels run from -2 to 2 for 3 classes"),
+        ({"labels": torch.zeros(4, dtype=LONG)}, r"labels are torch.int64 \(4,\), not int64 \[5\] or float32 \[5, 3\]"),
+        ({"labels": torch.zeros(5, 3, dtype=LONG)}, r"labels are torch.int64 \(5, 3\)"),
+        ({"labels": torch.zeros(5)}, r"labels are torch.float32 \(5,\)"),
+        ({"labels": torch.zeros(5, 4)}, r"labels are torch.float32 \(5, 4\), .* float32 \[5, 3\]"),
+        ({"labels": torch.zeros(5, 3, dtype=torch.float64)}, "labels are torch.float64"),
+        ({"labels": SOFT / 0}, "its labels hold NaN or infinite"),
+        ({"edge_index": None}, "it has edge weights but no edges"),
+        ({"edge_index": torch.zeros(4, dtype=LONG)}, r"edge_index is torch.int64 \(4,\), not int64 \[2, E\]"),
+        ({"edge_index": torch.zeros(3, 4, dtype=LONG)}, r"edge_index is torch.int64 \(3, 4\)"),
+        ({"edge_index": torch.zeros(2, 4)}, r"edge_index is torch.float32 \(2, 4\)"),
+        ({"edge_index": torch.tensor([[0, 1, 2, 3], [1, 2, 3, 5]])}, "edges name nodes 0 to 5, it has 5"),
+        ({"edge_index": torch.tensor([[0, 1, 2, 3], [1, 2, 3, -1]])}, "edges name nodes -1 to 3"),
+        ({"edge_weight": torch.ones(3)}, r"edge_weight is torch.float32 \(3,\), not float32 \[4\]"),
+        ({"edge_weight": torch.ones(4, 1)}, r"edge_weight is torch.float32 \(4, 1\)"),
+        ({"edge_weight": torch.ones(4, dtype=LONG)}, "edge_weight is torch.int64"),
+        ({"edge_weight": torch.tensor([1.0, -1.0, 1.0, 1.0])}, "an edge weight is negative, NaN or infinite"),
+        ({"edge_weight": torch.tensor([1.0, float("nan"), 1.0, 1.0])}, "an edge weight is negative, NaN"),
+        ({"edge_weight": torch.tensor([1.0, INF, 1.0, 1.0])}, "an edge weight is negative, NaN or inf"),
+        ({"seen": {}}, "says None of the nodes it has seen"),
+        ({"seen": {"nodes": "all"}}, "says None of the edges it has seen"),
+        ({"seen": {"nodes": "test", "edges": "all"}}, "says 'test' of the nodes it has seen, not 'all' or 'train'"),
+        ({"seen": {"nodes": "all", "edges": ["train"]}}, r"says \['train'\] of the edges"),
+        ({"seen": {"nodes": "all", "edges": "train"}}, "edge_seed of what it has seen is None"),
+        ({"seen": {**SEEN_EDGES, "edge_seed": "3"}}, "edge_seed of what it has seen is '3'"),
+        ({"seen": {"nodes": "train", "edges": "all"}}, "training_nodes of what it has seen is None"),
+        ({"seen": {**SEEN_NODES, "training_nodes": 5}}, "training_nodes of what it has seen is 5"),
+        ({"seen": {**SEEN_NODES, "split": None}}, "split of what it has seen is None"),
+        ({"seen": {**SEEN_NODES, "split_seed": True}}, "split_seed of what it has seen is True"),
+        ({"seen": {"nodes": "all", "edges": "all", "training_nodes": "ab"}}, "split of what it has seen is None"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(tmp_path: Path, changes: dict, message: str) -> None:
+    with pytest.raises(ArtifactError, match=rf"file\.safetensors is damaged: .*{message}"):
+        load(tmp_path, labelled(**changes).to_bytes())
+
+
+@pytest.mark.parametrize("changes", [{"seen": "all"}, {"seen": None}, {"num_classes": "three"}, {"num_classes": INF}])
+def test_a_description_of_schema_2_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict) -> None:
+    with pytest.raises(ArtifactError, match="is damaged: its description is incomplete"):
+        load(tmp_path, changed(**changes))
 
 
 def test_one_bad_number_is_enough(tmp_path: Path) -> None:

@@ -127,9 +127,10 @@ def reconstruct(
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
     settings = settings or BackboneSettings(kind=kind, skip=all(s.settings.get("preset") != "paper" for s in sources))
     _check_compatible(sources)
+    pairs = [(source.features.to(device), _targets(source).to(device), source.blocks) for source in sources]
     blocks = tuple(width for source in sources for width in source.blocks)
     backbone = Backbone(settings, sources[0].num_features, blocks, sources[0].scaling, seed).to(device)
-    _fit(backbone, [(s.features.to(device), _targets(s).to(device), s.blocks) for s in sources])
+    _fit(backbone, pairs)
     return backbone.requires_grad_(False).eval()
 
 

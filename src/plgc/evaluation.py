@@ -73,12 +73,12 @@ def evaluate(
             "it condensed. Leave both out"
         )
     start = time.perf_counter()
-    seen = _common_view(condensed)
+    seen = common_view(condensed)
     protocol = Protocol(task, shots, labels, inductive=seen["nodes"] == "train")
     runs: list[dict[str, dict[str, float]]] = []
     graph = Data()
     for seed in range(first_seed, first_seed + seeds):
-        graph = _graph_for(source, seen, split, seed)
+        graph = graph_for(source, seen, split, seed)
         _check_width(condensed[0], graph)
         case = draw_case(graph, protocol, seed, seen.get("edge_seed"))
         if task == "link" and seed == first_seed:
@@ -110,7 +110,7 @@ def evaluate(
     }
 
 
-def _common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
+def common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
     """What the condensations have seen; several must have seen the same kind of thing."""
     keys = ("nodes", "edges", "edge_seed", "training_nodes")
     views = {tuple((key, part.seen[key]) for key in keys if key in part.seen) for part in condensed}
@@ -120,7 +120,7 @@ def _common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
     return condensed[0].seen
 
 
-def _graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split: int, seed: int) -> Data:
+def graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split: int, seed: int) -> Data:
     """The graph with its masks; where the file saw training nodes or labels, the same split, lest others be test nodes.
 
     Raises:

@@ -14,7 +14,8 @@ import pytest
 
 from plgc.errors import SettingError
 from plgc.experiments.curves import draw_curves, save_svg
-from plgc.experiments.spec import Cell, Experiment, parse_experiment
+from plgc.experiments.grid import Cell
+from plgc.experiments.spec import Experiment, parse_experiment
 
 pytest.importorskip("matplotlib")
 

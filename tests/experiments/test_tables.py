@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from plgc.errors import SettingError
-from plgc.experiments.spec import Cell, Experiment, parse_experiment
-from plgc.experiments.tables import Table, make_table, mean_std, to_csv, to_markdown, to_text
+from plgc.experiments.grid import Cell
+from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
+from plgc.experiments.summary import mean_std
+from plgc.experiments.tables import Table, make_table, to_csv, to_markdown, to_text
 
 GRID = """
 title = "A table"
@@ -184,6 +186,50 @@ def test_failures_are_shown_once_with_their_message(grid: Experiment, records: l
     assert column(table, "accuracy", method="random", nodes="35") == ["failed [1]"]
     assert column(table, "accuracy", method="random", nodes="70") == ["60.0, 2 failed [1][2]"]
     assert [note for note in table.notes if note.startswith("[")] == ["[1] too few labels", "[2] out of memory"]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/home/someone/data/cora.npz: it has no edge_index", "…: it has no edge_index"),
+        ("cannot write into '../runs/x y': full", "cannot write into '… y': full"),
+        ("see ~/.cache/plgc (no space)", "see … (no space)"),
+        (r"C:\Users\someone\x.npz is damaged", "… is damaged"),
+        ("looked in PLGC_DATA (/data/graphs), not found", "looked in PLGC_DATA (…), not found"),
+        ("12 / 3 train/val nodes from https://example.org/x.", "12 / 3 train/val nodes from https://example.org/x."),
+    ],
+)
+def test_footnotes_do_not_say_where_files_are(grid: Experiment, message: str, shown: str) -> None:
+    failed = {"cell": asdict(make_cell("grid", "random", 0, 35)), "error": message}
+    table = make_table(grid, [failed])
+    assert f"[1] {shown}" in table.notes
+    assert [line["error"] for line in table.lines if line["method"] == "random"] == [shown]
+
+
+def test_where_the_paper_ran_out_of_memory_it_says_so() -> None:
+    experiment = load_experiment("table3")
+    record = make_record(make_cell("table3", "plgc", 0, 4618, graph="reddit", inductive=True), 90.0)
+    table = make_table(experiment, [record])
+    assert column(table, "paper", graph="reddit", method="gcond") == ["88.0 ± 1.8", "90.1 ± 0.5", "out of memory"]
+    assert column(table, "− paper", graph="reddit", method="plgc", nodes="4618") == ["-3.3"]
+    [line] = [line for line in table.lines if line["method"] == "gcond" and line["nodes"] == 4618]
+    assert (line["paper_mean"], line["difference"]) == (None, None)
+    assert "out of memory" in to_markdown(table)
+
+
+def test_along_a_level_the_notes_say_where_differences_are() -> None:
+    curve = parse_experiment("curve", CURVE)
+    records = [
+        make_record(make_cell("curve", method, seed, 70 if method == "plgc" else None, shots=1), value + seed)
+        for method, value in (("plgc", 70.0), ("random_encoder", 60.0))
+        for seed in range(2)
+    ]
+    table = make_table(curve, records)
+    [note] = [note for note in table.notes if note.startswith("controls")]
+    assert note.startswith("controls (random_encoder) have rows of their own;")
+    assert "plgc experiment table curve --format csv" in note
+    assert [line["paired_mean"] for line in table.lines] == [None, 10.0]
+    assert not any(note.startswith("controls") for note in make_table(curve, records[:2]).notes)
 
 
 def test_notes_name_seeds_machines_commits_and_cells(grid: Experiment, records: list[dict[str, Any]]) -> None:

@@ -60,6 +60,8 @@ def condense(
     exactly_one(ratio=ratio, nodes=nodes)
     if inductive and edges is Edges.train:
         raise typer.BadParameter("give --inductive or --edges train, not both: unseen nodes bring unseen edges already")
+    if edge_seed and edges is Edges.all:
+        raise typer.BadParameter("--edge-seed chooses an edge split: give --edges train with it")
     check_writable(output)
     check_device(device)
     import plgc

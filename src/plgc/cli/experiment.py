@@ -14,6 +14,7 @@ from plgc.cli.output import show, table
 from plgc.progress import progress_line
 
 if TYPE_CHECKING:
+    from plgc.experiments.grid import Choice
     from plgc.experiments.spec import Experiment
 
 app = typer.Typer(
@@ -45,7 +46,8 @@ class Form(StrEnum):
 @app.command("list")
 def list_all(json: Json = False) -> None:
     """List the experiments that ship with the package."""
-    from plgc.experiments.spec import cells, list_experiments
+    from plgc.experiments.grid import cells
+    from plgc.experiments.spec import list_experiments
 
     experiments = list_experiments()
     entries = [
@@ -95,10 +97,12 @@ def run(
     cannot be had here are left out, and said to be.
     """
     check_device(device)
+    from plgc.experiments.grid import narrow
     from plgc.experiments.records import records_file
     from plgc.experiments.run import Place, run_experiment
+    from plgc.experiments.spec import load_experiment
 
-    experiment = _chosen(name, datasets, methods, presets, nodes, noise, shots, seeds)
+    experiment = narrow(load_experiment(name), _choice(datasets, methods, presets, nodes, noise, shots, seeds))
     records = records_file(out or RUNS / name, name)
     place = Place(records, store, device, threads)
     jobs = jobs or (min(4, os.cpu_count() or 1) if device == "cpu" else 1)
@@ -138,13 +142,16 @@ def show_table(
     ),
     out: Out = None,
 ) -> None:
-    """Show what an experiment has found so far, beside the paper's own numbers."""
+    """Show what an experiment has found so far, beside the paper's own numbers and the controls."""
+    from plgc.experiments.grid import narrow
     from plgc.experiments.records import read_records, records_file
+    from plgc.experiments.spec import load_experiment
     from plgc.experiments.tables import make_table, to_csv, to_markdown, to_text
 
+    choice = _choice(datasets, methods, presets, nodes, noise, shots, seeds)
+    experiment = narrow(load_experiment(name), choice)
     path = records_file(out or RUNS / name, name, must_exist=True)
-    experiment = _chosen(name, datasets, methods, presets, nodes, noise, shots, seeds)
-    records = read_records([path])
+    records = [record for record in read_records([path]) if choice.takes(record["cell"])]
     made = make_table(experiment, records, metric, unavailable=_unavailable(experiment, records))
     write = {Form.text: to_text, Form.markdown: to_markdown, Form.csv: to_csv}[form]
     typer.echo(write(made).rstrip("\n"))
@@ -160,8 +167,7 @@ def _unavailable(experiment: Experiment, records: list[dict[str, Any]]) -> tuple
     return tuple(graph for graph in names if graph not in seen and normalised(graph) not in here)
 
 
-def _chosen(
-    name: str,
+def _choice(
     datasets: str | None,
     methods: str | None,
     presets: str | None,
@@ -169,11 +175,11 @@ def _chosen(
     noise: str | None,
     shots: str | None,
     seeds: int | None,
-) -> Experiment:
-    """The experiment of this name, narrowed to what the options ask for."""
-    from plgc.experiments.spec import Choice, load_experiment, narrow
+) -> Choice:
+    """What the options ask for."""
+    from plgc.experiments.grid import Choice
 
-    choice = Choice(
+    return Choice(
         datasets=_list(datasets),
         methods=_list(methods),
         presets=_list(presets),
@@ -182,7 +188,6 @@ def _chosen(
         shots=_numbers("shots", shots, int),
         seeds=seeds,
     )
-    return narrow(load_experiment(name), choice)
 
 
 def _list(text: str | None) -> tuple[str, ...] | None:

@@ -62,10 +62,11 @@ def train(
     at_most_one(shots=shots, labels=labels)
     check_writable(output)
     import plgc
+    from plgc.evaluation import common_view, graph_for
 
     start = time.perf_counter()
     condensed = _load_all(files)
-    data = plgc.load_graph(graph, split=split, seed=seed)
+    data = graph_for(graph, common_view(condensed), split, seed)
     rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed)
     model = plgc.finetune(rebuilt, data, shots=shots, labels=labels, seed=seed)
     model.save(output)

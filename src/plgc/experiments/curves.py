@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from plgc.errors import MissingExtraError, SettingError
 from plgc.evaluation import CONTROLS
 from plgc.experiments.spec import METRICS, Experiment
-from plgc.experiments.tables import PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.experiments.summary import PROTOCOL, Entry, level_name, level_values, mean_std, summarise
 from plgc.files import write_atomically
 
 if TYPE_CHECKING:

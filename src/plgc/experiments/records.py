@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plgc.errors import SettingError
-from plgc.experiments.spec import Cell
+from plgc.experiments.grid import Cell
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
@@ -21,9 +21,10 @@ def append_record(path: Path, record: dict[str, Any]) -> None:
     line = json.dumps(record, allow_nan=False).encode() + b"\n"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
-        size = os.fstat(handle).st_size
-        if size and os.pread(handle, 1, size - 1) != b"\n":
-            line = b"\n" + line  # a run that was killed left half a line behind
+        if os.lseek(handle, 0, os.SEEK_END) > 0:
+            os.lseek(handle, -1, os.SEEK_END)
+            if os.read(handle, 1) != b"\n":
+                line = b"\n" + line  # a run that was killed left half a line behind
         os.write(handle, line)
         os.fsync(handle)
     finally:
@@ -31,16 +32,16 @@ def append_record(path: Path, record: dict[str, Any]) -> None:
 
 
 def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Every record of these files, one per cell: a later success replaces an earlier record of the same cell."""
+    """Every record of these files, one per cell: the last one, but an error never takes the place of a success."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for path in paths:
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
                 record = json.loads(line)
                 key = identity(record)
             except (ValueError, KeyError, TypeError):
                 continue  # half a line
-            if key not in found or "error" not in record:
+            if "error" not in record or key not in found or "error" in found[key]:
                 found[key] = record
     return list(found.values())
 

@@ -6,6 +6,7 @@ are files written whole, and running again does what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import multiprocessing
@@ -21,11 +22,13 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from plgc.errors import GraphNotFoundError, PLGCError, SettingError
+from plgc.experiments.grid import Cell, cells
 from plgc.experiments.records import append_record, identity, read_records
-from plgc.experiments.spec import Cell, Experiment, cells
+from plgc.experiments.spec import Experiment
 from plgc.experiments.store import Condensation, condense_once
 from plgc.files import check_writable
 from plgc.graphs.catalog import get_graph
@@ -71,7 +74,7 @@ def run_experiment(experiment: Experiment, place: Place, *, jobs: int = 1, progr
     """Run every cell that has no record yet.
 
     Args:
-        experiment: what to run; :func:`plgc.experiments.spec.narrow` makes it smaller.
+        experiment: what to run; :func:`plgc.experiments.grid.narrow` makes it smaller.
         place: where records and condensed graphs go, and what to compute with.
         jobs: processes side by side; 1 runs everything in this one.
         progress: called with a message, the cells done and the cells in all.
@@ -80,6 +83,8 @@ def run_experiment(experiment: Experiment, place: Place, *, jobs: int = 1, progr
         raise SettingError(f"{experiment.name} cannot be run yet: {experiment.pending}")
     check_writable(place.records)
     place = place if experiment.reuse else replace(place, store=None)
+    if place.store is not None:
+        check_writable(place.store / "any.safetensors")
     report = progress or silent
     unavailable = {graph.name: reason for graph in experiment.graphs if (reason := _unavailable(graph.name))}
     if len(unavailable) == len(experiment.graphs):
@@ -165,11 +170,12 @@ def _split_of(cell: Cell) -> int:
 
 
 def _fixed_splits(name: str) -> int:
-    import numpy as np
-
-    with np.load(get_graph(name), allow_pickle=False) as file:
-        mask = file["train_mask"] if "train_mask" in file else np.zeros(1)
-    return mask.shape[0] if mask.ndim == 2 else 1
+    try:
+        with np.load(get_graph(name), allow_pickle=False) as file:
+            shape = file["train_mask"].shape
+    except Exception:  # no masks, or no archive: what is wrong with a file is said where it is loaded
+        return 1
+    return min(shape) if len(shape) == 2 else 1
 
 
 def _groups(missing: Sequence[Cell]) -> Iterator[list[Cell]]:
@@ -194,11 +200,12 @@ def _run_groups(groups: list[list[Cell]], place: Place, jobs: int) -> Iterator[t
         finally:
             torch.set_num_threads(before)
         return
-    os.environ.setdefault(COMMIT_VARIABLE, source_commit() or "")
+    others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(place.threads,))
+    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(place.threads, source_commit()))
     try:
-        pending: dict[Future[int], list[Cell]] = {pool.submit(_run_group, group, place): group for group in groups}
+        with _interrupts_held():
+            pending: dict[Future[int], list[Cell]] = {pool.submit(_run_group, group, place): group for group in groups}
         while pending:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 yield pending.pop(future), future.result()
@@ -209,7 +216,7 @@ def _run_groups(groups: list[list[Cell]], place: Place, jobs: int) -> Iterator[t
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
+        for child in set(multiprocessing.active_children()) - others:
             child.terminate()
 
 
@@ -226,9 +233,23 @@ def _run_group(group: list[Cell], place: Place) -> int:
     return failed
 
 
-def _start_worker(threads: int) -> None:
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while workers are started: they inherit that, and so leave it to their parent from the first."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_worker(threads: int, commit: str | None) -> None:
     """A worker leaves Ctrl-C to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ[COMMIT_VARIABLE] = commit or ""
     torch.set_num_threads(threads)
     parent = multiprocessing.parent_process()
     assert parent is not None

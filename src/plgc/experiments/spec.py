@@ -1,15 +1,14 @@
 """An experiment as a reviewed text file: graphs, sizes, methods, protocols, seeds, and the paper's own numbers.
 
-The files are in ``plgc/experiments/specs``. A line of an experiment's grid is a :class:`Cell`: one method on one graph
-at one size under one protocol with one seed.
+The files are in ``plgc/experiments/specs``; :mod:`plgc.experiments.grid` goes through what they ask for.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any
 
@@ -21,7 +20,15 @@ from plgc.methods import METHODS, method_named
 from plgc.protocol import Protocol
 
 LEVELS = ("shots", "noise", "imbalance", "backbone")  # what a table may run along, besides the graph and its sizes
+# Methods whose published numbers are quoted beside ours before they can be run here.
+RIVALS = ("dc-graph", "gcond", "gcond-x", "sfgc", "geom", "ctgc")
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3}  # name: digits shown
+# What a level's values may be: kind, least, most, in words.
+RANGES: dict[str, tuple[Any, float, float, str]] = {
+    "shots": (int, 1, math.inf, "a whole number from 1"),
+    "noise": ((int, float), 0, 1, "a share from 0 to 1"),
+    "imbalance": ((int, float), 1, math.inf, "a number from 1"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,8 @@ class GraphPlan:
         name: as the catalogue spells it.
         nodes: the sizes, K.
         ratios: the sizes as the paper prints them; empty for a graph the paper does not have.
-        paper: the paper's numbers: for every method one [mean, standard deviation] per size.
+        paper: the paper's numbers: for every method one [mean, standard deviation] per size; an empty pair where the
+            paper ran out of memory.
         seeds: fewer than the experiment's, for a costly graph.
         presets: of ours, where not the experiment's.
         labels: clean labels in all (the noise protocol).
@@ -52,18 +60,21 @@ class GraphPlan:
 
     def __post_init__(self) -> None:
         where = f"graph {self.name!r}"
-        _require(bool(self.nodes) and min(self.nodes) >= 2, f"{where}: nodes is {self.nodes}, at least 2 are needed")
+        whole = all(isinstance(count, int) and count >= 2 for count in self.nodes)
+        _require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
+        _require_once(self.nodes, f"{where}: nodes")
         _require(not self.ratios or len(self.ratios) == len(self.nodes), f"{where}: give a ratio for every node count")
+        _require(self.seeds is None or self.seeds >= 1, f"{where}: seeds is {self.seeds}, at least 1 is needed")
+        _check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
             method_or_rival = method in METHODS or method in RIVALS
             _require(method_or_rival, f"{where}: the paper's numbers name an unknown method {method!r}")
             sized = method in RIVALS or METHODS[method].sized
             wanted = len(self.nodes) if sized else 1
             _require(len(values) == wanted, f"{where}: {len(values)} of the paper's numbers for {method}, not {wanted}")
-
-
-# Methods whose published numbers are quoted beside ours before they can be run here.
-RIVALS = ("dc-graph", "gcond", "gcond-x", "sfgc", "geom", "ctgc")
+            for pair in values:
+                sound = len(pair) in (0, 2) and all(math.isfinite(value) for value in pair)
+                _require(sound, f"{where}: {method} has {list(pair)}, not a mean and a standard deviation")
 
 
 @dataclass(frozen=True)
@@ -103,46 +114,20 @@ class Experiment:
     def __post_init__(self) -> None:
         _require(self.seeds >= 1, f"seeds is {self.seeds}: at least 1 is needed")
         _require(self.metric in METRICS, f"unknown metric {self.metric!r}: choose {', '.join(METRICS)}")
-        _require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
+        _require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
+        _require_once([normalised(graph.name) for graph in self.graphs], "graphs")
+        _require_once(self.methods, "methods")
         for method in self.methods:
             method_named(method)
-        for levels in (self.levels, *(graph.levels for graph in self.graphs)):
-            unknown = set(levels) - set(LEVELS)
-            _require(not unknown, f"unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
-            for kind in levels.get("backbone", ()):
-                _require(kind in KINDS, f"unknown backbone {kind!r}: choose {', '.join(KINDS)}")
-        for presets in (self.presets, *(graph.presets or () for graph in self.graphs)):
-            for preset in presets:
-                _require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
+        _check_levels(self.levels)
+        _require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
+        for presets in (self.presets, *(graph.presets for graph in self.graphs)):
+            if presets is not None:
+                _require(bool(presets), "presets is empty: name at least one")
+                _require_once(presets, "presets")
+                for preset in presets:
+                    _require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
         Protocol(self.task)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run: a method, on a graph, at a size, under a protocol, with a seed."""
-
-    experiment: str
-    graph: str
-    method: str
-    nodes: int | None
-    preset: str | None
-    seed: int
-    task: str
-    backbone: str = "gcn"
-    shots: int | None = None
-    labels: int | None = None
-    noise: float | None = None
-    imbalance: float | None = None
-    inductive: bool = False
-
-    @property
-    def protocol(self) -> Protocol:
-        """What the cell asks of every method alike."""
-        return Protocol(self.task, self.shots, self.labels, self.noise, self.imbalance, self.inductive)
-
-    def identity(self) -> tuple[tuple[str, Any], ...]:
-        """What makes two records the same cell."""
-        return tuple(asdict(self).items())
 
 
 def list_experiments() -> list[Experiment]:
@@ -166,102 +151,60 @@ def parse_experiment(name: str, text: str) -> Experiment:
     """Check a file's content and make an :class:`Experiment` of it."""
     try:
         values = tomllib.loads(text)
+        _check_keys(values, Experiment, "", given={"name"})
         graphs = tuple(_graph_plan(graph) for graph in values.pop("graphs"))
-        levels = {key: tuple(found) for key, found in values.pop("levels", {}).items()}
-        lists = {key: tuple(values.pop(key)) for key in ("methods", "presets") if key in values}
+        levels = {key: _listed(key, found) for key, found in values.pop("levels", {}).items()}
+        lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets") if key in values}
         return Experiment(name=name, graphs=graphs, levels=levels, **lists, **values)
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"experiment {name}: not a TOML file ({error})") from error
-    except (KeyError, TypeError, SettingError) as error:
+    except (AttributeError, TypeError, SettingError) as error:
         raise SettingError(f"experiment {name}: {error}") from error
 
 
 def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
-    found: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    lists = ("nodes", "ratios", "presets", *LEVELS)
+    found: dict[str, Any] = {key: _listed(key, v) if key in lists else v for key, v in values.items()}
     levels = {key: found.pop(key) for key in LEVELS if key in found}
+    _check_keys(found, GraphPlan, f"graph {found.get('name')!r}: ", given={"levels"})
     return GraphPlan(**found, levels=levels)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What part of an experiment to run; None takes what the file says."""
-
-    datasets: tuple[str, ...] | None = None
-    methods: tuple[str, ...] | None = None
-    presets: tuple[str, ...] | None = None
-    nodes: tuple[int, ...] | None = None
-    noise: tuple[float, ...] | None = None
-    shots: tuple[int, ...] | None = None
-    seeds: int | None = None
+def _listed(key: str, values: Any) -> tuple[Any, ...]:
+    _require(isinstance(values, list), f"{key} is {values!r}: a list is needed")
+    return tuple(values)
 
 
-def narrow(experiment: Experiment, choice: Choice) -> Experiment:
-    """The experiment with the chosen graphs, methods, sizes, levels and seeds; unknown ones are refused."""
-    graphs = experiment.graphs
-    if choice.datasets is not None:
-        known = {normalised(graph.name): graph for graph in graphs}
-        for name in choice.datasets:
-            _require(normalised(name) in known, f"{experiment.name} has no graph {name!r}: {', '.join(known)}")
-        graphs = tuple(known[normalised(name)] for name in choice.datasets)
-    if choice.nodes is not None:
-        graphs = tuple(_only_nodes(graph, choice.nodes) for graph in graphs if set(graph.nodes) & set(choice.nodes))
-        _require(bool(graphs), f"no graph of {experiment.name} is condensed to {choice.nodes} nodes")
-    for name in choice.methods or ():
-        method_named(name)
-    levels = dict(experiment.levels)
-    for level, values in (("noise", choice.noise), ("shots", choice.shots)):
-        if values is None:
-            continue
-        _require(level in experiment.levels, f"{experiment.name} has no {level} to choose")
-        levels[level] = values
-        graphs = tuple(replace(graph, levels={k: v for k, v in graph.levels.items() if k != level}) for graph in graphs)
-    if choice.seeds is not None:
-        graphs = tuple(replace(graph, seeds=choice.seeds) for graph in graphs)
-    if choice.presets is not None:
-        graphs = tuple(replace(graph, presets=choice.presets) for graph in graphs)
-    methods = choice.methods or experiment.methods
-    return replace(experiment, graphs=graphs, methods=methods, levels=levels)
+def _check_keys(values: Mapping[str, Any], kind: type, where: str, given: set[str]) -> None:
+    """A file's keys are the fields of what it describes, but for those that are given by other means."""
+    known = [item for item in fields(kind) if item.name not in given]
+    names = [item.name for item in known]
+    for key in values:
+        _require(key in names, f"{where}unknown key {key!r}: choose {', '.join(names)}")
+    for item in known:
+        needed = item.default is MISSING and item.default_factory is MISSING
+        _require(item.name in values or not needed, f"{where}the key {item.name!r} is missing")
 
 
-def _only_nodes(graph: GraphPlan, nodes: tuple[int, ...]) -> GraphPlan:
-    places = [place for place, count in enumerate(graph.nodes) if count in nodes]
-    paper = {m: [v[p] for p in places] if len(v) > 1 or len(graph.nodes) == 1 else v for m, v in graph.paper.items()}
-    ratios = tuple(graph.ratios[place] for place in places) if graph.ratios else ()
-    return replace(graph, nodes=tuple(graph.nodes[place] for place in places), ratios=ratios, paper=paper)
+def _check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> None:
+    unknown = set(levels) - set(LEVELS)
+    _require(not unknown, f"{where}unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
+    for level, values in levels.items():
+        _require(bool(values), f"{where}{level} is empty: name at least one value")
+        _require_once(values, f"{where}{level}")
+        for value in values:
+            if level == "backbone":
+                _require(value in KINDS, f"{where}unknown backbone {value!r}: choose {', '.join(KINDS)}")
+            else:
+                kind, least, most, words = RANGES[level]
+                sound = isinstance(value, kind) and least <= value <= most
+                _require(sound, f"{where}{level} is {value!r}: {words} is needed")
 
 
-def cells(experiment: Experiment) -> Iterator[Cell]:
-    """Every cell of an experiment: seed by seed, so that a first seed of everything is there early."""
-    most = max(graph.seeds or experiment.seeds for graph in experiment.graphs)
-    for seed in range(most):
-        for graph in experiment.graphs:
-            if seed < (graph.seeds or experiment.seeds):
-                yield from _cells_of(experiment, graph, seed)
-
-
-def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[Cell]:
-    levels = {**experiment.levels, **graph.levels}
-    settings = [dict(zip(levels, values, strict=True)) for values in itertools.product(*levels.values())]
-    for method in experiment.methods:
-        entry = method_named(method)
-        presets = (graph.presets or experiment.presets) if entry.presets else (None,)
-        sizes = graph.nodes if entry.sized else (None,)
-        for preset, nodes, setting in itertools.product(presets, sizes, settings):
-            yield Cell(
-                experiment=experiment.name,
-                graph=graph.name,
-                method=method,
-                nodes=nodes,
-                preset=preset,
-                seed=seed,
-                task=experiment.task,
-                backbone=setting.get("backbone", "gcn"),
-                shots=setting.get("shots"),
-                labels=graph.labels if "noise" in levels else None,
-                noise=setting.get("noise"),
-                imbalance=setting.get("imbalance"),
-                inductive=graph.inductive,
-            )
+def _require_once(values: Iterable[Any], what: str) -> None:
+    values = list(values)
+    twice = [value for value in dict.fromkeys(values) if values.count(value) > 1]
+    _require(not twice, f"{what}: {', '.join(map(str, twice))} is there twice")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -56,12 +56,8 @@ def condense_once(
     labels = labels if method_named(method).supervised else None
     key = _key(method, graph, labels, nodes, seed, preset, device)
     path = None if store is None else store / f"{key}.safetensors"
-    if path is not None and path.exists():
-        try:
-            cost = json.loads(path.with_suffix(".json").read_text())
-            return Condensation(CondensedGraph.load(path), reused=True, **cost)
-        except (OSError, ValueError, TypeError, ArtifactError):
-            pass  # damaged, or half of the pair is missing: make it again
+    if path is not None and (kept := _open(path)) is not None:
+        return kept
     reset_peak_memory(device)
     start = time.perf_counter()
     condensed = condense_with(
@@ -84,6 +80,17 @@ def condense_once(
         write_atomically(path.with_suffix(".json"), json.dumps(cost).encode())
         write_atomically(path, content)
     return Condensation(condensed, reused=False, **cost)
+
+
+def _open(path: Path) -> Condensation | None:
+    """A condensed graph that was kept, with its cost; None if either is missing or damaged: it is made again then."""
+    try:
+        cost = json.loads(path.with_suffix(".json").read_bytes())
+        if hashlib.sha256(path.read_bytes()).hexdigest() != cost["sha256"]:
+            return None
+        return Condensation(CondensedGraph.load(path), reused=True, **cost)
+    except (OSError, ValueError, TypeError, KeyError, ArtifactError):
+        return None
 
 
 def _key(

@@ -1,0 +1,161 @@
+"""The grid of an experiment: a part of it, if only a part is wanted, and its cells.
+
+A :class:`Cell` is one method on one graph at one size under one protocol with one seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from plgc.errors import SettingError
+from plgc.evaluation import CONTROLS
+from plgc.experiments.spec import Experiment, GraphPlan
+from plgc.graphs.catalog import normalised
+from plgc.methods import method_named
+from plgc.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a method, on a graph, at a size, under a protocol, with a seed."""
+
+    experiment: str
+    graph: str
+    method: str
+    nodes: int | None
+    preset: str | None
+    seed: int
+    task: str
+    backbone: str = "gcn"
+    shots: int | None = None
+    labels: int | None = None
+    noise: float | None = None
+    imbalance: float | None = None
+    inductive: bool = False
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the cell asks of every method alike."""
+        return Protocol(self.task, self.shots, self.labels, self.noise, self.imbalance, self.inductive)
+
+    def identity(self) -> tuple[tuple[str, Any], ...]:
+        """What makes two records the same cell."""
+        return tuple(asdict(self).items())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What part of an experiment to run or to show; None takes what the file says."""
+
+    datasets: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    presets: tuple[str, ...] | None = None
+    nodes: tuple[int, ...] | None = None
+    noise: tuple[float, ...] | None = None
+    shots: tuple[int, ...] | None = None
+    seeds: int | None = None
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            values = getattr(self, item.name)
+            if isinstance(values, tuple):
+                _require(bool(values), f"{item.name} is empty: name at least one, or leave it out")
+                object.__setattr__(self, item.name, tuple(dict.fromkeys(values)))  # what is named twice is run once
+
+    def takes(self, cell: Mapping[str, Any]) -> bool:
+        """Whether a recorded cell's method, preset, levels and seed are among the chosen; controls always are."""
+        method = self.methods is None or cell["method"] in (*self.methods, *CONTROLS)
+        preset = self.presets is None or cell["preset"] in (*self.presets, None)
+        levels = all(
+            chosen is None or cell[level] in chosen for level, chosen in (("noise", self.noise), ("shots", self.shots))
+        )
+        return method and preset and levels and (self.seeds is None or cell["seed"] < self.seeds)
+
+
+def narrow(experiment: Experiment, choice: Choice) -> Experiment:
+    """The experiment with the chosen graphs, methods, sizes, levels and seeds; unknown ones are refused.
+
+    Methods and levels may be others than the file's. The paper's numbers follow the sizes and methods.
+    """
+    graphs = experiment.graphs
+    if choice.datasets is not None:
+        known = {normalised(graph.name): graph for graph in graphs}
+        for name in choice.datasets:
+            names = ", ".join(graph.name for graph in experiment.graphs)
+            _require(normalised(name) in known, f"{experiment.name} has no graph {name!r}: choose {names}")
+        graphs = tuple(known[key] for key in dict.fromkeys(map(normalised, choice.datasets)))
+    if choice.nodes is not None:
+        sizes = dict.fromkeys(count for graph in graphs for count in graph.nodes)
+        for count in choice.nodes:
+            listed = ", ".join(map(str, sizes))
+            _require(count in sizes, f"no chosen graph of {experiment.name} has {count} nodes: choose {listed}")
+        graphs = tuple(_only_nodes(graph, choice.nodes) for graph in graphs if set(graph.nodes) & set(choice.nodes))
+    if choice.methods is not None:
+        for name in choice.methods:
+            method_named(name)
+        graphs = tuple(
+            replace(graph, paper={m: found for m, found in graph.paper.items() if m in choice.methods})
+            for graph in graphs
+        )
+    levels = dict(experiment.levels)
+    for level, values in (("noise", choice.noise), ("shots", choice.shots)):
+        if values is None:
+            continue
+        _require(level in experiment.levels, f"{experiment.name} has no {level} to choose")
+        levels[level] = values
+        graphs = tuple(replace(graph, levels={k: v for k, v in graph.levels.items() if k != level}) for graph in graphs)
+    if choice.seeds is not None:
+        graphs = tuple(replace(graph, seeds=choice.seeds) for graph in graphs)
+    if choice.presets is not None:
+        graphs = tuple(replace(graph, presets=choice.presets) for graph in graphs)
+    methods = choice.methods or experiment.methods
+    return replace(experiment, graphs=graphs, methods=methods, levels=levels)
+
+
+def _only_nodes(graph: GraphPlan, nodes: tuple[int, ...]) -> GraphPlan:
+    places = [place for place, count in enumerate(graph.nodes) if count in nodes]
+    paper = {m: [v[p] for p in places] if len(v) > 1 or len(graph.nodes) == 1 else v for m, v in graph.paper.items()}
+    ratios = tuple(graph.ratios[place] for place in places) if graph.ratios else ()
+    return replace(graph, nodes=tuple(graph.nodes[place] for place in places), ratios=ratios, paper=paper)
+
+
+def cells(experiment: Experiment) -> Iterator[Cell]:
+    """Every cell of an experiment: seed by seed, so that a first seed of everything is there early."""
+    most = max(graph.seeds or experiment.seeds for graph in experiment.graphs)
+    for seed in range(most):
+        for graph in experiment.graphs:
+            if seed < (graph.seeds or experiment.seeds):
+                yield from _cells_of(experiment, graph, seed)
+
+
+def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[Cell]:
+    levels = {**experiment.levels, **graph.levels}
+    settings = [dict(zip(levels, values, strict=True)) for values in itertools.product(*levels.values())]
+    for method in experiment.methods:
+        entry = method_named(method)
+        presets = (graph.presets or experiment.presets) if entry.presets else (None,)
+        sizes = graph.nodes if entry.sized else (None,)
+        for preset, nodes, setting in itertools.product(presets, sizes, settings):
+            yield Cell(
+                experiment=experiment.name,
+                graph=graph.name,
+                method=method,
+                nodes=nodes,
+                preset=preset,
+                seed=seed,
+                task=experiment.task,
+                backbone=setting.get("backbone", "gcn"),
+                shots=setting.get("shots"),
+                labels=graph.labels if "noise" in levels else None,
+                noise=setting.get("noise"),
+                imbalance=setting.get("imbalance"),
+                inductive=graph.inductive,
+            )
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SettingError(message)

@@ -1,0 +1,210 @@
+"""Records over their seeds: means, differences to the controls, and the paper's numbers beside.
+
+What is shown of it is in :mod:`plgc.experiments.tables` and :mod:`plgc.experiments.curves`.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from plgc.errors import SettingError
+from plgc.evaluation import CONTROLS
+from plgc.experiments.grid import cells
+from plgc.experiments.spec import METRICS, RIVALS, Experiment, GraphPlan
+from plgc.methods import METHODS
+
+PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")  # what a cell asks of all methods alike
+ORDER = (*METHODS, *RIVALS)
+NONE, ALL = "-", "all"
+MESSAGE = 200  # characters of an error that a footnote shows
+# A path from the root, the home folder or the current folder: it says where a machine keeps its files.
+PATH = re.compile(r"""(?<![\w.~/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?!/)[^\s'"(),;:]+""")
+
+
+@dataclass
+class Entry:
+    """One method on one graph at one size under one protocol, over its seeds.
+
+    Attributes:
+        graph, nodes, preset, method: as in a cell.
+        protocol: the cell's values of :data:`PROTOCOL`.
+        values: the metric by seed.
+        errors: messages of the seeds that failed.
+        paper: the paper's mean and standard deviation, where it has them; empty where it ran out of memory.
+        control: the better of the two controls on the seeds in common.
+        pairs: differences to that control, seed by seed.
+        machines, commits: what the values were made with.
+    """
+
+    graph: str
+    nodes: int | None
+    preset: str | None
+    method: str
+    protocol: tuple[Any, ...]
+    values: dict[int, float] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    paper: tuple[float, ...] | None = None
+    control: str | None = None
+    pairs: list[float] = field(default_factory=list)
+    machines: set[str] = field(default_factory=set)
+    commits: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The method as tables call it."""
+        return self.method if self.preset in (None, "default") else f"{self.method} ({self.preset} preset)"
+
+    def level(self, name: str) -> Any:
+        """One value of the protocol."""
+        return self.protocol[PROTOCOL.index(name)]
+
+    @property
+    def difference(self) -> float | None:
+        """Our mean less the paper's."""
+        return statistics.fmean(self.values.values()) - self.paper[0] if self.values and self.paper else None
+
+    def line(self, metric: str) -> dict[str, Any]:
+        """Everything as one line of a file, with every seed's value in full."""
+        mean, std = mean_std(self.values.values()) if self.values else (None, None)
+        paired_mean, paired_std = mean_std(self.pairs) if self.pairs else (None, None)
+        paper_mean, paper_std = self.paper or (None, None)
+        return {
+            "graph": self.graph,
+            "nodes": self.nodes,
+            "preset": self.preset,
+            "method": self.method,
+            **dict(zip(PROTOCOL, self.protocol, strict=True)),
+            "metric": metric,
+            "mean": mean,
+            "std": std,
+            "seeds": len(self.values),
+            "values": " ".join(repr(float(value)) for _, value in sorted(self.values.items())),
+            "paper_mean": paper_mean,
+            "paper_std": paper_std,
+            "difference": self.difference,
+            "paired_control": self.control,
+            "paired_mean": paired_mean,
+            "paired_std": paired_std,
+            "machine": "; ".join(sorted(self.machines)),
+            "commit": "; ".join(sorted(self.commits)),
+            "error": "; ".join(dict.fromkeys(self.errors)),
+        }
+
+
+def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str) -> list[Entry]:
+    """Records over their seeds, in the experiment's order, paired with controls and matched with the paper's numbers.
+
+    Records of other experiments, graphs or sizes are left out; methods and levels beyond the file's are kept.
+    """
+    sizes: dict[str, set[int | None]] = {}
+    for plan in experiment.graphs:
+        sizes.setdefault(plan.name, {None}).update(plan.nodes)
+    found: dict[tuple[Any, ...], Entry] = {}
+    recorded: set[str] = set()
+    for record in records:
+        cell = record["cell"]
+        if cell["experiment"] != experiment.name or cell["nodes"] not in sizes.get(cell["graph"], ()):
+            continue
+        key = (cell["graph"], cell["nodes"], cell["preset"], cell["method"], tuple(cell[name] for name in PROTOCOL))
+        entry = found.setdefault(key, Entry(*key))
+        recorded.update(record.get("metrics", ()))
+        if "error" in record:
+            entry.errors.append(_short(record["error"]))
+        elif metric not in record["metrics"]:
+            entry.errors.append(f"there is no {metric}: it was not recorded, or was not finite")
+        else:
+            entry.values[cell["seed"]] = record["metrics"][metric]
+            entry.machines.add(record.get("machine") or "unknown")
+            entry.commits.add(record.get("commit") or "unknown")
+    if metric not in recorded and (recorded or metric not in METRICS):
+        known = ", ".join(sorted(recorded)) or ", ".join(METRICS)
+        raise SettingError(f"there is no metric {metric!r} in the records: choose {known}")
+    if metric == experiment.metric and experiment.across is None:
+        _add_paper(experiment, found)
+    _pair_with_controls(found.values())
+    return sorted(found.values(), key=_order(experiment))
+
+
+def mean_std(values: Collection[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation (n − 1); a single value has none."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def level_name(level: str, value: Any) -> str:
+    """A level's value in a heading or on an axis; no number of labels means all of them."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return ALL if level in ("shots", "labels") else NONE
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def level_values(experiment: Experiment, entries: Iterable[Entry], level: str) -> list[Any]:
+    """The values of a level that the experiment names or that were run: numbers in order, all labels last."""
+    named = [value for levels in (experiment, *experiment.graphs) for value in levels.levels.get(level, ())]
+    values = list(dict.fromkeys([*named, *(entry.level(level) for entry in entries)]))
+    if any(isinstance(value, str) for value in values):
+        return values
+    return sorted(values, key=lambda value: (value is None, value or 0))
+
+
+def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], Entry]) -> None:
+    """Set the paper's numbers beside ours, and rows of their own for methods that we have no records of.
+
+    A graph that goes through several levels has none: the file does not say which of them the paper's numbers are of.
+    """
+    run = {entry.graph for entry in found.values()}
+    for plan in experiment.graphs:
+        protocols = _planned_protocols(experiment, plan)
+        if plan.name not in run or len(protocols) != 1:
+            continue
+        for method, numbers in plan.paper.items():
+            sized = method in RIVALS or METHODS[method].sized
+            for nodes, pair in zip(plan.nodes if sized else (None,), numbers, strict=True):
+                keys = [key for key in found if (key[0], key[1], *key[3:]) == (plan.name, nodes, method, protocols[0])]
+                for key in keys or [(plan.name, nodes, None, method, protocols[0])]:
+                    found.setdefault(key, Entry(*key)).paper = tuple(pair)
+
+
+def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[Any, ...]]:
+    planned = cells(replace(experiment, graphs=(replace(plan, seeds=1),)))
+    return list(dict.fromkeys(tuple(getattr(cell, name) for name in PROTOCOL) for cell in planned))
+
+
+def _pair_with_controls(entries: Collection[Entry]) -> None:
+    """The difference to the better control, on the seeds that the method and the controls have in common."""
+    controls = {(e.method, e.graph, e.protocol): e.values for e in entries if e.method in CONTROLS}
+    for entry in entries:
+        near = {name: controls.get((name, entry.graph, entry.protocol), {}) for name in CONTROLS}
+        near = {name: values for name, values in near.items() if values}
+        seeds = sorted(set(entry.values).intersection(*near.values()))
+        if near and seeds and entry.method not in CONTROLS:
+            means = {name: statistics.fmean(values[seed] for seed in seeds) for name, values in near.items()}
+            entry.control = max(means, key=means.__getitem__)
+            entry.pairs = [entry.values[seed] - near[entry.control][seed] for seed in seeds]
+
+
+def _order(experiment: Experiment) -> Any:
+    graphs = {plan.name: place for place, plan in reversed(list(enumerate(experiment.graphs)))}
+    methods = {name: place for place, name in enumerate(dict.fromkeys((*experiment.methods, *ORDER)))}
+    levels = {name: level_values(experiment, (), name) for name in PROTOCOL}
+
+    def place(entry: Entry) -> tuple[Any, ...]:
+        level = [
+            (levels[name].index(value), "") if value in levels[name] else (len(levels[name]), str(value))
+            for name, value in zip(PROTOCOL, entry.protocol, strict=True)
+        ]
+        preset = (entry.preset not in (None, "default"), entry.preset or "")
+        return graphs[entry.graph], entry.nodes or 0, *level, methods.get(entry.method, len(methods)), preset
+
+    return place
+
+
+def _short(message: str) -> str:
+    """An error's first line, without the places of files, which say nothing to a reader elsewhere."""
+    line = PATH.sub("…", " ".join(message.split("\n", 1)[0].split()))
+    return line if len(line) <= MESSAGE else line[: MESSAGE - 1] + "…"

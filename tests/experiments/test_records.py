@@ -1,0 +1,86 @@
+"""Records survive whatever stops a run: half a line costs that line alone, and a success is never lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plgc.errors import SettingError
+from plgc.experiments.grid import Cell
+from plgc.experiments.records import append_record, identity, read_records, records_file
+
+CELL = Cell("grid", "cora", "plgc", 70, "default", 0, "node", shots=3)
+
+
+def make_record(cell: Cell = CELL, **other: Any) -> dict[str, Any]:
+    return {"cell": asdict(cell), **(other or {"metrics": {"accuracy": 80.0}})}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "records.jsonl"
+
+
+def test_what_is_added_is_read_back(path: Path) -> None:
+    records = [make_record(replace(CELL, seed=seed, noise=seed / 10), metrics={"ap": 0.1 * seed}) for seed in range(3)]
+    for record in records:
+        append_record(path, record)
+    assert read_records([path]) == records
+    assert [identity(record) for record in records] == [
+        replace(CELL, seed=seed, noise=seed / 10).identity() for seed in range(3)
+    ]
+
+
+@pytest.mark.parametrize("left", [1, 40, -1])
+def test_half_a_line_is_skipped_and_the_next_starts_afresh(path: Path, left: int) -> None:
+    append_record(path, make_record())
+    half = json.dumps(make_record(replace(CELL, seed=1))).encode()[:left]
+    path.write_bytes(path.read_bytes() + half)
+    assert read_records([path]) == [make_record()]
+    append_record(path, make_record(replace(CELL, seed=2)))
+    append_record(path, make_record(replace(CELL, seed=3)))
+    assert [record["cell"]["seed"] for record in read_records([path])] == [0, 2, 3]
+    assert path.read_bytes().count(b"\n") == 4
+
+
+@pytest.mark.parametrize("line", [b"[1, 2]", b"7", b'{"cell": {}}', b'{"metrics": {}}', b"\xff\xfe", b""])
+def test_what_is_no_record_is_skipped(path: Path, line: bytes) -> None:
+    path.write_bytes(line + b"\n")
+    append_record(path, make_record())
+    assert read_records([path]) == [make_record()]
+
+
+def test_success_replaces_an_error_and_no_error_a_success(path: Path) -> None:
+    append_record(path, make_record(error="no memory"))
+    append_record(path, make_record(error="no memory, again"))
+    assert read_records([path]) == [make_record(error="no memory, again")]
+    append_record(path, make_record())
+    append_record(path, make_record(error="later"))
+    assert read_records([path]) == [make_record()]
+
+
+def test_a_cell_has_one_record_the_last(path: Path) -> None:
+    for value in (1.0, 2.0):
+        append_record(path, make_record(metrics={"accuracy": value}))
+    append_record(path, make_record(replace(CELL, shots=5)))
+    assert read_records([path]) == [make_record(metrics={"accuracy": 2.0}), make_record(replace(CELL, shots=5))]
+    other = path.with_name("other.jsonl")
+    append_record(other, make_record(metrics={"accuracy": 3.0}))
+    assert read_records([path, other, path.with_name("none.jsonl")])[0]["metrics"] == {"accuracy": 3.0}
+
+
+def test_figures_that_are_not_finite_are_refused(path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        append_record(path, make_record(metrics={"accuracy": float("nan")}))
+    assert not path.exists()
+
+
+def test_records_have_a_place(tmp_path: Path) -> None:
+    path = records_file(tmp_path / "table3", "table3")
+    assert path == tmp_path / "table3" / "records.jsonl"
+    with pytest.raises(SettingError, match="run 'plgc experiment run table3' first"):
+        records_file(tmp_path / "table3", "table3", must_exist=True)

@@ -1,0 +1,137 @@
+"""Experiments as files: those that ship are sound and hold the paper's numbers; mistakes are refused, with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from plgc.errors import SettingError
+from plgc.experiments.grid import cells
+from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, parse_experiment
+
+SHIPPED = ("clustering", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift", "table3", "table4")
+SMALL = """
+title = "Small"
+task = "node"
+methods = ["plgc", "whole"]
+[levels]
+shots = [1, 3]
+[[graphs]]
+name = "cora"
+nodes = [35, 70]
+[graphs.paper]
+plgc = [[1.0, 0.1], [2.0, 0.2]]
+"""
+
+
+def plan(experiment: str, graph: str) -> GraphPlan:
+    return next(plan for plan in load_experiment(experiment).graphs if plan.name == graph)
+
+
+def test_every_experiment_is_listed() -> None:
+    assert tuple(found.name for found in list_experiments()) == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_file_is_sound(name: str) -> None:
+    experiment = load_experiment(name)
+    assert experiment.name == name
+    assert experiment.title
+    assert experiment.about.strip()
+    assert experiment.seeds == 10
+    assert {"cora", "citeseer"} <= {graph.name for graph in experiment.graphs}
+    assert (experiment.pending is None) == (name != "fig5")
+    assert next(cells(experiment)).experiment == name
+    for graph in experiment.graphs:
+        assert graph.inductive == (graph.name in ("flickr", "reddit")), graph.name
+
+
+@pytest.mark.parametrize(
+    ("experiment", "graph", "method", "nodes", "pair"),
+    [
+        ("table3", "cora", "plgc", 70, [81.6, 0.6]),
+        ("table3", "cora", "whole", None, [81.2, 0.2]),
+        ("table3", "citeseer", "geom", 60, [74.3, 0.1]),
+        ("table3", "ogbn-arxiv", "plgc", 909, [69.8, 0.1]),
+        ("table3", "flickr", "sfgc", 44, [46.6, 0.2]),
+        ("table3", "reddit", "random", 4618, [78.4, 1.3]),
+        ("table3", "reddit", "gcond", 4618, []),
+        ("table4", "cora", "plgc", 70, [73.4, 3.2]),
+        ("table4", "citeseer", "ctgc", 60, [63.2, 1.8]),
+        ("table4", "reddit", "whole", None, [85.4, 0.3]),
+    ],
+)
+def test_papers_numbers_are_as_printed(
+    experiment: str, graph: str, method: str, nodes: int | None, pair: list[float]
+) -> None:
+    found = plan(experiment, graph)
+    assert found.paper[method][0 if nodes is None else found.nodes.index(nodes)] == pair
+
+
+def test_counts_of_the_papers_label_budgets() -> None:
+    assert [(graph.name, graph.labels) for graph in load_experiment("fig4").graphs[:2]] == [
+        ("cora", 21),
+        ("citeseer", 18),
+    ]
+
+
+def test_unknown_experiment_lists_the_names() -> None:
+    with pytest.raises(SettingError, match=f"no experiment 'table9': choose one of {', '.join(SHIPPED)}"):
+        load_experiment("table9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title =", "titel =", "unknown key 'titel': choose title, task"),
+        ('title = "Small"', "", "the key 'title' is missing"),
+        ('name = "cora"', "", "graph None: the key 'name' is missing"),
+        ("nodes =", "node =", "graph 'cora': unknown key 'node'"),
+        ('"whole"]', '"gcond"]', "unknown method 'gcond': choose one of plgc"),
+        ('"whole"]', '"plgc"]', "methods: plgc is there twice"),
+        ('["plgc", "whole"]', "[]", "at least one graph and one method"),
+        ('task = "node"', 'task = "edge"', "unknown task 'edge'"),
+        ("[levels]", 'metric = "f1"\n[levels]', "unknown metric 'f1': choose accuracy"),
+        ("[levels]", 'presets = ["best"]\n[levels]', "unknown preset 'best': choose default, paper"),
+        ("[levels]", "presets = []\n[levels]", "presets is empty"),
+        ("[levels]", "seeds = 0\n[levels]", "seeds is 0"),
+        ("[levels]", 'across = "noise"\n[levels]', "across is 'noise', which has no levels"),
+        ("shots =", "ratio =", "unknown level ratio: choose shots, noise"),
+        ("[1, 3]", "[0]", "shots is 0: a whole number from 1"),
+        ("[1, 3]", '["all"]', "shots is 'all'"),
+        ("[1, 3]", "[]", "shots is empty"),
+        ("[1, 3]", "[3, 3]", "shots: 3 is there twice"),
+        ("shots = [1, 3]", "noise = [1.5]", "noise is 1.5: a share from 0 to 1"),
+        ("shots = [1, 3]", "noise = [nan]", "noise is nan"),
+        ("shots = [1, 3]", 'backbone = ["lstm"]', "unknown backbone 'lstm': choose gcn"),
+        ("[35, 70]", "[35, 1]", r"nodes is \[35, 1\], whole numbers from 2"),
+        ("[35, 70]", "[]", r"nodes is \[\]"),
+        ("[35, 70]", "[35, 35]", "nodes: 35 is there twice"),
+        ("[35, 70]", '[35, 70]\nratios = ["1 %"]', "a ratio for every node count"),
+        ("[35, 70]", "[35, 70]\nseeds = 0", "graph 'cora': seeds is 0"),
+        ("[35, 70]", "[35, 70]\nnoise = [2]", "graph 'cora': noise is 2"),
+        ("plgc = [[", "glpc = [[", "the paper's numbers name an unknown method 'glpc'"),
+        (", [2.0, 0.2]]", "]", "1 of the paper's numbers for plgc, not 2"),
+        ("[2.0, 0.2]", "[2.0]", r"plgc has \[2.0\], not a mean and a standard deviation"),
+        ("[2.0, 0.2]", "[nan, 0.2]", "not a mean and a standard deviation"),
+        ("plgc = [[1.0, 0.1], [2", "whole = [[1.0, 0.1], [2", "2 of the paper's numbers for whole, not 1"),
+        ("[1, 3]", "[1, 3", "not a TOML file"),
+        ("[1, 3]", "3", "shots is 3: a list is needed"),
+        ("[35, 70]", "35", "nodes is 35: a list is needed"),
+        ('["plgc", "whole"]', '"plgc"', "methods is 'plgc': a list is needed"),
+    ],
+)
+def test_mistakes_are_refused(old: str, new: str, message: str) -> None:
+    assert parse_experiment("small", SMALL).graphs[0].nodes == (35, 70)
+    assert SMALL.count(old) == 1
+    with pytest.raises(SettingError, match=f"^experiment small: .*{message}"):
+        parse_experiment("small", SMALL.replace(old, new))
+
+
+def test_a_graph_is_named_once() -> None:
+    with pytest.raises(SettingError, match="graphs: cora is there twice"):
+        parse_experiment("small", SMALL + '[[graphs]]\nname = "Cora"\nnodes = [5]\n')
+
+
+def test_an_empty_pair_is_accepted() -> None:
+    found = parse_experiment("small", SMALL.replace("[2.0, 0.2]", "[]"))
+    assert list(found.graphs[0].paper["plgc"]) == [[1.0, 0.1], []]
