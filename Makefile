@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format results clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -30,6 +30,9 @@ lint: $(INSTALLED)  ## Check style (ruff) and types (pyright)
 format: $(INSTALLED)  ## Put the code into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+results: $(INSTALLED)  ## Make docs/results.md, its figures and the README's table from results/
+	$(BIN)/python benchmarks/publish.py
 
 clean:  ## Remove what was made here: .venv, demo/ and caches
 	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis

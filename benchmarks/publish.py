@@ -1,26 +1,29 @@
-"""Write docs/results.md and its figures from the records in results/.
+"""Write docs/results.md with its figures, and the README's table, from the records in results/.
 
-    python benchmarks/publish.py [--results results] [--docs docs] [--check]
+    python benchmarks/publish.py [--results results] [--docs docs] [--readme README.md] [--check]
 
 Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. ``docs/results_summary.md``, written
-by hand, goes on top. With ``--check`` nothing is written, and the exit status is 1 if the page is not up to date.
+by hand, goes on top. With ``--check`` nothing is written, and the exit status is 1 if a page is not up to date.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from plgc.experiments.curves import draw_curves, save_svg
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import Experiment, list_experiments
+from plgc.experiments.summary import mean_std, summarise
 from plgc.experiments.tables import make_table, to_markdown
 from plgc.files import write_atomically
 
 PAGE, SUMMARY, FIGURES = "results.md", "results_summary.md", "figures"
+MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in the README is made here
+HEADLINE = ("propagated_features", "random_encoder", "whole")
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
 INTRODUCTION = """# Results
@@ -47,17 +50,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--readme", type=Path, default=Path("README.md"))
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args(arguments)
     found = [(e, read_records([records_file(chosen.results / e.name, e.name)])) for e in list_experiments()]
     page = "\n".join(sections(found, chosen.docs / SUMMARY))
     drawn = [(experiment, records) for experiment, records in found if has_curves(experiment, records)]
     figures = [chosen.docs / FIGURES / f"{experiment.name}.svg" for experiment, _ in drawn]
+    pages = {chosen.docs / PAGE: page}
+    if chosen.readme.is_file():
+        pages[chosen.readme] = with_headline(chosen.readme.read_text(encoding="utf-8"), found)
     if chosen.check:
-        return check(page, chosen.docs / PAGE, figures)
+        return check(pages, figures)
     for (experiment, records), path in zip(drawn, figures, strict=True):
         save_svg(draw_curves(experiment, records), path)
-    write_atomically(chosen.docs / PAGE, page.encode())
+    for path, text in pages.items():
+        write_atomically(path, text.encode())
     return 0
 
 
@@ -93,11 +101,46 @@ def has_curves(experiment: Experiment, records: list[dict[str, Any]]) -> bool:
     return experiment.across is not None and any("error" not in record for record in records)
 
 
-def check(page: str, path: Path, figures: list[Path]) -> int:
-    """1 if the page differs from what would be written, or a figure is missing."""
+def with_headline(readme: str, found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
+    """The README with its table made anew, between the two marks; unchanged where it has no marks."""
+    before, start, rest = readme.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    return before + start + "\n" + headline(found) + end + after if start and end else readme
+
+
+def headline(found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
+    """Ours beside the controls, the whole graph and the paper, with all labels and with three per class."""
+    heading = ["labels", "graph", "nodes", "plgc", *HEADLINE, "plgc − better control", "the paper's plgc"]
+    lines = ["| " + " | ".join(heading) + " |", "|" + "---|" * len(heading)]
+    for name, labels in (("table3", "all"), ("table4", "3 per class")):
+        entries = [
+            entry
+            for experiment, records in found
+            if experiment.name == name
+            for entry in summarise(experiment, records, "accuracy")
+        ]
+        unsized = {(e.graph, e.method): e for e in entries if e.nodes is None}
+        for ours in entries:
+            if ours.method != "plgc" or ours.preset != "default" or not ours.values:
+                continue
+            others = [spread(unsized[ours.graph, method].values.values()) for method in HEADLINE]
+            paper = f"{ours.paper[0]:.1f}" if ours.paper else "–"
+            cells = [labels, ours.graph, str(ours.nodes), spread(ours.values.values()), *others]
+            lines.append("| " + " | ".join([*cells, spread(ours.pairs, sign="+"), paper]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def spread(values: Collection[float], sign: str = "") -> str:
+    mean, deviation = mean_std(values)
+    return f"{mean:{sign}.1f} ± {deviation:.1f}"
+
+
+def check(pages: dict[Path, str], figures: list[Path]) -> int:
+    """1 if a page differs from what would be written, or a figure is missing."""
     wrong = [f"{figure} is missing" for figure in figures if not figure.is_file()]
-    if not path.is_file() or path.read_text(encoding="utf-8") != page:
-        wrong.append(f"{path} is not what the records say")
+    for path, text in pages.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            wrong.append(f"{path} is not what the records say")
     for message in wrong:
         print(f"{message}: run python benchmarks/publish.py", file=sys.stderr)
     return 1 if wrong else 0

@@ -52,7 +52,7 @@ def test_readme_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(commands) >= 8
     for command in commands:
         words = command.split()[1:]
-        name = [word for word in words[: 2 if words[0] == "data" else 1] if not word.startswith("-")]
+        name = [word for word in words[: 2 if words[0] in ("data", "experiment") else 1] if not word.startswith("-")]
         assert main([*name, "--help"]) == 0, command
         text = capsys.readouterr().out
         for option in re.findall(r"(?<!\S)--?[a-z]+", command):

@@ -83,7 +83,7 @@ def save_svg(figure: Figure, path: str | os.PathLike[str]) -> Path:
     import matplotlib
 
     buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "plgc", "svg.fonttype": "path"}):
+    with matplotlib.rc_context({"svg.hashsalt": "plgc", "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return write_atomically(path, buffer.getvalue())
 
