@@ -24,11 +24,14 @@ from plgc.backbone import Backbone, reconstruct  # noqa: E402
 from plgc.condense import condense  # noqa: E402
 from plgc.errors import PLGCError  # noqa: E402
 from plgc.graphs import load_graph  # noqa: E402
-from plgc.tasks.node import NodeModel, finetune, load_model  # noqa: E402
+from plgc.models import finetune, load_model  # noqa: E402
+from plgc.tasks.link_model import LinkModel  # noqa: E402
+from plgc.tasks.node import NodeModel  # noqa: E402
 
 __all__ = [
     "Backbone",
     "CondensedGraph",
+    "LinkModel",
     "NodeModel",
     "PLGCError",
     "__version__",

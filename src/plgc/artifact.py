@@ -105,7 +105,7 @@ class CondensedGraph:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> CondensedGraph:
         """Open a file made by :meth:`save`; anything else is refused with the reason."""
-        tensors, header = read_safetensors(path, FORMAT, SCHEMA)
+        tensors, header = read_safetensors(path, (FORMAT,), SCHEMA)
         try:
             graph = CondensedGraph(
                 features=tensors["features"],
@@ -143,9 +143,9 @@ def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]
 
 
 def read_safetensors(
-    path: str | os.PathLike[str], expected_format: str, schema: int
+    path: str | os.PathLike[str], expected: tuple[str, ...], schema: int
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read one of our safetensors files: its tensors and its JSON description."""
+    """Read one of our safetensors files, of an expected format: its tensors and its JSON description."""
     path = Path(path)
     if not path.exists():
         raise ArtifactError(f"there is no file {path}")
@@ -154,7 +154,7 @@ def read_safetensors(
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            header = _header(path, metadata, expected_format, schema)
+            header = _header(path, metadata, expected, schema)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
         raise ArtifactError(
@@ -163,7 +163,7 @@ def read_safetensors(
     return tensors, header
 
 
-def _header(path: Path, metadata: dict[str, str], expected_format: str, schema: int) -> dict[str, Any]:
+def _header(path: Path, metadata: dict[str, str], expected: tuple[str, ...], schema: int) -> dict[str, Any]:
     if "plgc" not in metadata:
         raise ArtifactError(f"{path} is a safetensors file, but not one of plgc's: it has no description")
     try:
@@ -171,8 +171,9 @@ def _header(path: Path, metadata: dict[str, str], expected_format: str, schema: 
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: its description is not readable ({error})") from error
     found = header.get("format") if isinstance(header, dict) else None
-    if found != expected_format:
-        raise ArtifactError(f"{path} holds {found!r}, where {expected_format!r} is needed")
+    if found not in expected:
+        needed = " or ".join(repr(name) for name in expected)
+        raise ArtifactError(f"{path} holds {found!r}, where {needed} is needed")
     if not isinstance(header.get("schema"), int) or header["schema"] < 1:
         raise ArtifactError(f"{path} is damaged: schema {header.get('schema')!r} is not a version number")
     if header["schema"] > schema:

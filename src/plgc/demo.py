@@ -24,8 +24,8 @@ from plgc.figures import demo_figure
 from plgc.files import check_writable
 from plgc.graphs import load_graph, num_classes
 from plgc.learn import train_whole_graph
+from plgc.models import finetune
 from plgc.progress import Progress, nested
-from plgc.tasks.node import finetune
 
 RATIO = 0.026
 STEPS = 5  # condense; few and all labels, ours and the whole graph's

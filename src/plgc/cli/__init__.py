@@ -17,7 +17,7 @@ from typing import Annotated, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, inspect, models
+from plgc.cli import condense, data, demo, experiment, inspect, models, predict
 from plgc.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -36,7 +36,7 @@ app.command()(condense.condense)
 app.command()(inspect.inspect)
 app.command()(models.train)
 app.command()(models.evaluate)
-app.command()(models.predict)
+app.command()(predict.predict)
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(data.app, name="data")
 

@@ -1,9 +1,7 @@
-"""``plgc train``, ``plgc evaluate`` and ``plgc predict``: from condensed files to a model, its score, its answers."""
+"""``plgc train`` and ``plgc evaluate``: from condensed files to a model, and what it is worth."""
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +25,7 @@ from plgc.cli.options import (
     check_device,
 )
 from plgc.cli.output import facts, seconds, show, size, spread, table
-from plgc.files import check_writable, write_atomically
+from plgc.files import check_writable
 from plgc.progress import progress_line
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ def train(
     files: Files,
     graph: Graph,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
+    task: Annotated[Task, typer.Option(help="What to fine-tune for: node or link.")] = Task.node,
     shots: Shots = None,
     labels: Labels = None,
     backbone: Backbone = Kind.gcn,
@@ -57,9 +56,14 @@ def train(
 ) -> None:
     """Make a model: rebuild a backbone, fine-tune a head.
 
-    The backbone comes from the condensed files and stays as it is; the head learns from the graph's training labels.
+    The backbone comes from the condensed files and stays as it is. The head learns classes from the graph's training
+    labels or, with --task link, what joins nodes from its edges.
     """
     at_most_one(shots=shots, labels=labels)
+    if task is Task.cluster:
+        raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
+    if task is Task.link and (shots is not None or labels is not None):
+        raise typer.BadParameter("--shots and --labels are for --task node, not link")
     check_writable(output)
     import plgc
     from plgc.evaluation import common_view, graph_for
@@ -68,12 +72,9 @@ def train(
     condensed = _load_all(files)
     data = graph_for(graph, common_view(condensed), split, seed)
     rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed)
-    model = plgc.finetune(rebuilt, data, shots=shots, labels=labels, seed=seed)
-    model.save(output)
-    scored = bool(data.val_mask.any())
-    result = {
+    result: dict[str, Any] = {
         "model": str(output),
-        "task": "node",
+        "task": task.value,
         "graph": data.name,
         "nodes": sum(part.num_nodes for part in condensed),
         "backbone": backbone.value,
@@ -81,19 +82,27 @@ def train(
         "shots": shots,
         "labels": labels,
         "seed": seed,
-        "val": model.evaluate(data, on="val") if scored else None,
-        "seconds": time.perf_counter() - start,
-        "bytes": output.stat().st_size,
+        "val": None,
     }
+    if task is Task.link:
+        model = plgc.finetune(rebuilt, data, task="link", seed=seed)
+        result["val"] = {"auroc": model.head.validation["kept"]}
+        learned, found = f"the edges of {data.name}", f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"
+    else:
+        model = plgc.finetune(rebuilt, data, shots=shots, labels=labels, seed=seed)
+        learned, found = f"{data.name}, {_labels_text(result)}; {data.split_origin}", None
+        if bool(data.val_mask.any()):
+            result["val"] = model.evaluate(data, on="val")
+            found = f"accuracy {result['val']['accuracy']:.1f} %"
+    model.save(output)
+    result |= {"seconds": time.perf_counter() - start, "bytes": output.stat().st_size}
     pairs = {
         "model": f"{output}, {size(result['bytes'])}",
         "rebuilt from": f"{result['nodes']} synthetic nodes, {backbone.value} backbone",
-        "fine-tuned on": f"{result['graph']}, {_labels_text(result)}; {result['split']}",
+        "fine-tuned on": learned,
         "time": seconds(result["seconds"]),
     }
-    if result["val"] is not None:
-        pairs["validation"] = f"accuracy {result['val']['accuracy']:.1f} %"
-    show(result, facts(pairs), json)
+    show(result, facts(pairs | ({"validation": found} if found else {})), json)
 
 
 def evaluate(
@@ -155,43 +164,6 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     )
     cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
     return f"{setting}\n\n{table(rows)}\n\n{cost}"
-
-
-def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by 'plgc train'.")],
-    graph: Graph,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.csv", help="The CSV file to write.")],
-    json: Json = False,
-) -> None:
-    """Write the predicted class of every node as CSV.
-
-    The columns are node, predicted_class and probability.
-    """
-    check_writable(output)
-    import plgc
-
-    start = time.perf_counter()
-    loaded = plgc.load_model(model)
-    data = plgc.load_graph(graph)
-    probabilities = loaded.predict_proba(data)
-    probability, predicted = probabilities.max(dim=1)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["node", "predicted_class", "probability"])
-    for node, (label, share) in enumerate(zip(predicted.tolist(), probability.tolist(), strict=True)):
-        rows.writerow([node, label, f"{share:.6f}"])
-    write_atomically(output, text.getvalue().encode())
-    result = {
-        "predictions": str(output),
-        "graph": data.name,
-        "nodes": predicted.numel(),
-        "class_counts": predicted.bincount(minlength=probabilities.shape[1]).tolist(),
-        "seconds": time.perf_counter() - start,
-        "bytes": output.stat().st_size,
-    }
-    counts = ", ".join(f"{label}: {count}" for label, count in enumerate(result["class_counts"]))
-    pairs = {"predictions": f"{output}, {result['nodes']} nodes of {result['graph']}", "nodes per class": counts}
-    show(result, facts(pairs), json)
 
 
 def _load_all(files: list[Path]) -> list[CondensedGraph]:

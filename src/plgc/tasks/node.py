@@ -1,31 +1,25 @@
-"""Node classification: fine-tune a head on a frozen backbone with a few clean labels, evaluate, predict, save."""
+"""Node classification: train a head on a frozen backbone with a few clean labels, score it, predict."""
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc._version import __version__
-from plgc.artifact import read_safetensors
-from plgc.backbone import Backbone, BackboneSettings
-from plgc.errors import ArtifactError, LabelError, PLGCError, SettingError
-from plgc.files import write_atomically
+from plgc.backbone import Backbone
+from plgc.errors import LabelError, SettingError
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.splits import draw_labels, draw_shots
 from plgc.inputs import Inputs
 from plgc.tasks.head import Head, HeadSettings, fit_head
 from plgc.tasks.metrics import accuracy, auroc, macro_f1
+from plgc.tasks.model_file import save_model
 
 FORMAT = "plgc-node-model"
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -50,77 +44,17 @@ class NodeModel:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model as one safetensors file, whole or not at all."""
-        header = {
-            "format": FORMAT,
-            "schema": SCHEMA,
-            "version": __version__,
-            "backbone": asdict(self.backbone.settings),
-            "num_features": self.backbone.num_features,
-            "blocks": list(self.backbone.blocks),
-            "scaling": self.backbone.scaling,
-            "seed": self.backbone.seed,
-            "head": asdict(self.head.settings),
-        }
-        tensors = {f"backbone.{name}": value for name, value in self.backbone.state_dict().items()}
-        tensors |= {"head.weight": self.head.weight, "head.bias": self.head.bias, "head.mean": self.head.mean}
-        tensors = {name: value.cpu().contiguous() for name, value in tensors.items()}
-        return write_atomically(path, save(tensors, {"plgc": json.dumps(header, sort_keys=True)}))
+        head = {"weight": self.head.weight, "bias": self.head.bias, "mean": self.head.mean}
+        return save_model(path, FORMAT, self.backbone, head, asdict(self.head.settings))
 
-
-def load_model(path: str | os.PathLike[str]) -> NodeModel:
-    """Open a model made by :meth:`NodeModel.save`; anything else is refused with the reason."""
-    tensors, header = read_safetensors(path, FORMAT, SCHEMA)
-    try:
-        return _model_from(tensors, header)
-    except (KeyError, TypeError, ValueError, RuntimeError, PLGCError) as error:
-        raise ArtifactError(f"{path} is damaged: {error}") from error
-
-
-def _model_from(tensors: dict[str, Tensor], header: dict[str, Any]) -> NodeModel:
-    settings = BackboneSettings(**header["backbone"])
-    blocks = tuple(int(width) for width in header["blocks"])
-    backbone = Backbone(settings, int(header["num_features"]), blocks, str(header["scaling"]), int(header["seed"]))
-    prefix = "backbone."
-    backbone.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
-    weight, bias, mean = (tensors[f"head.{name}"] for name in ("weight", "bias", "mean"))
-    width = sum(backbone.parts)
-    if weight.shape != (width, bias.numel()) or mean.shape != (width,):
-        raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {width} columns")
-    if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):
-        raise ValueError("it holds NaN or infinite values")
-    head = Head(weight, bias, mean, backbone.parts, HeadSettings(**header["head"]))
-    return NodeModel(backbone.requires_grad_(False).eval(), head)
-
-
-def finetune(
-    backbone: Backbone,
-    graph: Data,
-    *,
-    task: str = "node",
-    shots: int | None = None,
-    labels: int | None = None,
-    seed: int = 0,
-    settings: HeadSettings | None = None,
-) -> NodeModel:
-    """Train a light head on a frozen backbone (section 3.2 b).
-
-    Args:
-        backbone: from :func:`plgc.reconstruct`.
-        graph: a labelled graph with masks; only labels of training nodes are used (and of validation nodes, to keep
-            the best epoch, when all training labels are used).
-        task: ``node``.
-        shots: use this many labels per class, drawn from the training nodes; no validation labels.
-        labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
-        seed: of the draw.
-        settings: how the head is trained.
-    """
-    if task != "node":
-        raise SettingError(f"unknown task {task!r}: choose node")
-    inputs = backbone.prepare(graph)
-    head = fit_labels(
-        backbone.embed(inputs), backbone.parts, inputs, graph, shots=shots, labels=labels, seed=seed, settings=settings
-    )
-    return NodeModel(backbone, head)
+    @staticmethod
+    def from_file(backbone: Backbone, head: dict[str, Tensor], settings: dict[str, Any]) -> NodeModel:
+        """Put together what :meth:`save` wrote; raises ValueError where the parts do not fit."""
+        width = sum(backbone.parts)
+        weight, bias, mean = (head[name] for name in ("weight", "bias", "mean"))
+        if weight.shape != (width, bias.numel()) or mean.shape != (width,):
+            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {width} columns")
+        return NodeModel(backbone, Head(weight, bias, mean, backbone.parts, HeadSettings(**settings)))
 
 
 def fit_labels(

@@ -1,0 +1,81 @@
+"""From a backbone to a model that is kept: fine-tune a head for a task, save, open again."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, overload
+
+from torch_geometric.data import Data
+
+from plgc.backbone import Backbone
+from plgc.errors import ArtifactError, PLGCError, SettingError
+from plgc.tasks import link_model, node
+from plgc.tasks.head import HeadSettings
+from plgc.tasks.link_model import LinkModel, finetune_links
+from plgc.tasks.model_file import read_model
+from plgc.tasks.node import NodeModel, fit_labels
+
+
+@overload
+def finetune(
+    backbone: Backbone,
+    graph: Data,
+    *,
+    task: Literal["node"] = "node",
+    shots: int | None = None,
+    labels: int | None = None,
+    seed: int = 0,
+    settings: HeadSettings | None = None,
+) -> NodeModel: ...
+
+
+@overload
+def finetune(backbone: Backbone, graph: Data, *, task: Literal["link"], seed: int = 0) -> LinkModel: ...
+
+
+def finetune(
+    backbone: Backbone,
+    graph: Data,
+    *,
+    task: str = "node",
+    shots: int | None = None,
+    labels: int | None = None,
+    seed: int = 0,
+    settings: HeadSettings | None = None,
+) -> NodeModel | LinkModel:
+    """Train a light head on a frozen backbone (section 3.2 b).
+
+    Args:
+        backbone: from :func:`plgc.reconstruct`.
+        graph: for ``node``, a labelled graph with masks; only labels of training nodes are used (and of validation
+            nodes, to keep the best epoch, when all training labels are used). For ``link``, any graph: its edges are
+            what is learned from.
+        task: ``node`` or ``link``.
+        shots: use this many labels per class, drawn from the training nodes; no validation labels.
+        labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
+        seed: of the draw.
+        settings: how the head for nodes is trained.
+    """
+    if task == "link":
+        if shots is not None or labels is not None or settings is not None:
+            raise SettingError("shots, labels and settings are for nodes: links are learned from edges")
+        return finetune_links(backbone, graph, seed=seed)
+    if task != "node":
+        raise SettingError(f"unknown task {task!r}: choose node or link")
+    inputs = backbone.prepare(graph)
+    head = fit_labels(
+        backbone.embed(inputs), backbone.parts, inputs, graph, shots=shots, labels=labels, seed=seed, settings=settings
+    )
+    return NodeModel(backbone, head)
+
+
+def load_model(path: str | os.PathLike[str]) -> NodeModel | LinkModel:
+    """Open a model made by ``save``; anything else is refused with the reason."""
+    kinds = {node.FORMAT: NodeModel, link_model.FORMAT: LinkModel}
+    try:
+        found, backbone, head, settings = read_model(path, tuple(kinds))
+        return kinds[found].from_file(backbone, head, settings)
+    except ArtifactError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, PLGCError) as error:
+        raise ArtifactError(f"{path} is damaged: {error}") from error
