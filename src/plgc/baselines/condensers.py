@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact import ALL, CondensedGraph
+from plgc.artifact import CondensedGraph
 from plgc.backbone import propagated_features
 from plgc.baselines.coarsen import coarse_edges, coarse_features, coarse_labels, coarsen
 from plgc.baselines.coreset import herding_nodes, kcenter_nodes, random_nodes
+from plgc.baselines.result import labelled_artifact
 from plgc.errors import SettingError
-from plgc.graphs.inductive import induced_subgraph, training_split
+from plgc.graphs.inductive import induced_subgraph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling, scale_rows
+from plgc.inputs import Inputs, prepare, resolve_scaling, scale_rows
 from plgc.tasks.classifier import Classifier, train_classifier
 
 RULES = ("random", "herding", "kcenter")
@@ -58,7 +59,7 @@ def condense_by_choice(
     assert kept.x is not None
     assert kept.edge_index is not None
     features = scale_rows(kept.x.to(torch.float32), scaling)
-    return _artifact(
+    return labelled_artifact(
         graph,
         bare,
         labels,
@@ -85,7 +86,7 @@ def condense_by_coarsening(graph: Data, labels: TrainingLabels, *, nodes: int, s
     weight = bare._store.get("edge_weight")
     group = coarsen(bare.edge_index, bare.num_nodes, nodes, edge_weight=weight, features=x)
     edge_index, edge_weight = coarse_edges(bare.edge_index, weight, group, nodes)
-    return _artifact(
+    return labelled_artifact(
         graph,
         bare,
         labels,
@@ -121,44 +122,3 @@ def class_output(inputs: Inputs, labels: TrainingLabels, scaling: str, seed: int
         score=score if val.numel() else None,
     )
     return model.probabilities(inputs).clamp(min=1e-12).log()
-
-
-def _artifact(
-    graph: Data,
-    bare: Data,
-    labels: TrainingLabels,
-    *,
-    method: str,
-    features: Tensor,
-    node_labels: Tensor,
-    counts: Tensor,
-    edge_index: Tensor,
-    edge_weight: Tensor | None,
-    scaling: str,
-    seed: int,
-    requested: int,
-) -> CondensedGraph:
-    assert bare.x is not None
-    assert bare.edge_index is not None
-    assert bare.num_nodes is not None
-    # These labels are part of the file: it may only be scored on the split that they come from.
-    split = {} if graph._store.get("train_mask") is None else training_split(graph)
-    return CondensedGraph(
-        features=features,
-        pseudo_labels=None,
-        counts=counts,
-        blocks=(),
-        scaling=scaling,
-        seed=seed,
-        threads=torch.get_num_threads(),
-        settings={"method": method, "training_labels": labels.train.numel(), "label_noise": labels.noise},
-        nodes_requested=requested,
-        source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": bare.x.shape[1]},
-        fingerprint=fingerprint(bare),
-        method=method,
-        seen={**split, **graph._store.get("seen", ALL)},
-        labels=node_labels,
-        num_classes=labels.classes,
-        edge_index=edge_index,
-        edge_weight=edge_weight,
-    )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from plgc.cli.options import GRAPH_HELP, Backbone, Json, Kind, Seed
-from plgc.cli.output import facts, show, size, table
+from plgc.cli.output import facts, show, size, table, view_text
 
 VACUOUS = "vacuous"
 
@@ -67,6 +67,10 @@ def describe(file: Path) -> dict[str, Any]:
         "sha256": hashlib.sha256(content).hexdigest(),
         "nodes": condensed.num_nodes,
         "features": condensed.num_features,
+        "method": condensed.method,
+        "seen": condensed.seen,
+        "edges": None if condensed.edge_index is None else condensed.edge_index.shape[1] // 2,
+        "classes": condensed.num_classes,
         "pseudo_label_width": None if labels is None else labels.shape[1],
         "blocks": list(condensed.blocks),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
@@ -89,24 +93,32 @@ def description(result: dict[str, Any]) -> str:
     pairs = {
         "file": f"{result['artifact']}, {size(result['bytes'])}",
         "sha256": result["sha256"],
-        "made by": f"plgc {result['version']}, preset {result['settings'].get('preset', 'unknown')}, "
-        f"seed {result['seed']}, {result['threads']} thread(s)",
+        "made by": f"{result['method']} of plgc {result['version']}, "
+        + (f"preset {result['settings']['preset']}, " if "preset" in result["settings"] else "")
+        + f"seed {result['seed']}, {result['threads']} thread(s)",
         "nodes": f"{result['nodes']} synthetic nodes, {result['features']} features (row scaling: {result['scaling']})",
-        "pseudo-labels": "none"
-        if result["pseudo_label_width"] is None
-        else f"{result['pseudo_label_width']} wide, from {len(blocks)} encoder(s)",
+        "edges": "none" if result["edges"] is None else str(result["edges"]),
+        **_targets(result, len(blocks)),
         "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
     }
     if {"nodes", "edges"} <= source.keys():
         share = 100 * result["nodes"] / source["nodes"]
         pairs["made from"] = (
             f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
+            f"{view_text(result['seen'])}"
         )
     pairs["fingerprint"] = result["fingerprint"] or "none"
     for name, values in result["curves"].items():
         if values:
             pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"
     return facts(pairs)
+
+
+def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:
+    """What the nodes are to be mapped to: pseudo-labels, or classes."""
+    if result["pseudo_label_width"] is None:
+        return {"labels": f"classes, {result['classes']} of them"}
+    return {"pseudo-labels": f"{result['pseudo_label_width']} wide, from {encoders} encoder(s)"}
 
 
 def theory_text(theory: dict[str, Any]) -> str:
