@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.errors import GraphError
+from plgc.evaluation import evaluate
 from plgc.graphs import citation_graph, load_graph, split_edges, training_edges, training_subgraph, unseen_subgraph
 from plgc.graphs.inductive import induced_subgraph, training_digest
 
@@ -27,7 +30,8 @@ def graph() -> Data:
 
 
 def rows(graph: Data) -> Tensor:
-    return graph["x"].to_dense()
+    x = graph["x"]
+    return x.to_dense() if x.layout == torch.sparse_csr else x
 
 
 def weights(graph: Data, number: Tensor) -> dict[tuple[int, int], float]:
@@ -200,3 +204,35 @@ def test_without_training_nodes_there_is_no_cut(graph: Data) -> None:
                 cut(bad)
     with pytest.raises(GraphError, match="nothing is left unseen"):
         unseen_subgraph(full)
+
+
+# Real graphs, cut as Flickr and Reddit are published: training nodes first, the others unseen
+
+
+def test_flickr_is_cut_at_its_published_split(data_dir: Path) -> None:
+    graph = load_graph(data_dir / "flickr_saint_structure.npz")
+    cut = training_subgraph(graph)
+    assert cut.num_nodes == 44_625
+    assert cut.seen["nodes"] == "train"
+    assert cut.edge_index is not None
+    kept = graph.train_mask.nonzero().flatten()
+    inside = graph.train_mask[graph.edge_index].all(dim=0)
+    assert torch.equal(kept[cut.edge_index], graph.edge_index[:, inside])
+    rest = unseen_subgraph(graph)
+    assert rest.num_nodes == 22_312 + 22_313
+    assert not bool(rest.train_mask.any())
+
+
+def test_a_real_graph_is_condensed_from_its_training_nodes_and_scored_on_the_others(data_dir: Path) -> None:
+    """Actor's first fixed split, 48 / 32 / 20 %: what the unseen nodes hold does not reach the file."""
+    graph = load_graph(data_dir / "actor.npz", split=1)
+    graph.x = rows(graph)
+    changed = graph.clone()
+    changed.x[~graph.train_mask] = 1.0
+    condensed, other = (plgc.condense(training_subgraph(g), nodes=12, settings=QUICK) for g in (graph, changed))
+    assert condensed.to_bytes() == other.to_bytes()
+    assert condensed.source["nodes"] == int(graph.train_mask.sum())
+    result = evaluate([condensed], data_dir / "actor.npz")
+    assert result["inductive"] is True
+    assert result["split"] == "split 1 of 10"
+    assert 15 < result["accuracy"]["mean"] < 50
