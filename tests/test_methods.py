@@ -16,7 +16,9 @@ from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_lab
 from plgc.methods import CONDENSERS, METHODS, condense_with, method_named
 
 NODES, KEPT = 150, 9
-SUPERVISED = tuple(name for name in CONDENSERS if METHODS[name].supervised)
+QUICK = tuple(name for name in CONDENSERS if not METHODS[name].long)  # the long ones have tests of their own
+LONG = tuple(name for name in CONDENSERS if METHODS[name].long)
+SUPERVISED = tuple(name for name in QUICK if METHODS[name].supervised)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,8 @@ def labels(graph: Data) -> TrainingLabels:
 
 @pytest.fixture(scope="module")
 def made(graph: Data, labels: TrainingLabels) -> dict[str, plgc.CondensedGraph]:
-    """One condensed graph of every method."""
-    return {name: condense(name, graph, labels) for name in CONDENSERS}
+    """One condensed graph of every quick method."""
+    return {name: condense(name, graph, labels) for name in QUICK}
 
 
 def condense(name: str, graph: Data, labels: TrainingLabels, seed: int = 1) -> plgc.CondensedGraph:
@@ -53,14 +55,14 @@ def other_labels(graph: Data) -> Data:
 
 def test_the_catalogue(made: dict[str, plgc.CondensedGraph]) -> None:
     assert tuple(Condenser) == CONDENSERS
-    assert {name for name, method in METHODS.items() if method.condenses and not method.supervised} == {"plgc"}
+    assert {name for name, method in METHODS.items() if method.condenses and not method.supervised} == {"plgc", "ctgc"}
     assert all(METHODS[name].about for name in METHODS)
     assert method_named("whole") is METHODS["whole"]
-    assert all(made[name].method == name for name in CONDENSERS)
+    assert all(made[name].method == name for name in QUICK)
 
 
 def test_unknown_methods_and_references_are_refused(graph: Data, labels: TrainingLabels) -> None:
-    with pytest.raises(SettingError, match="unknown method 'magic': choose one of plgc, random"):
+    with pytest.raises(SettingError, match="unknown method 'magic': choose one of plgc, ctgc, random"):
         method_named("magic")
     with pytest.raises(SettingError, match="unknown method 'magic'"):
         condense_with("magic", graph, nodes=KEPT, labels=labels)
@@ -139,10 +141,27 @@ def test_choices_by_class_do_depend_on_the_labels(
     assert not torch.equal(other.features, made[name].features)
 
 
+@pytest.mark.parametrize("name", LONG)
+def test_long_methods_are_handed_what_they_need(
+    name: str, graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[tuple[tuple[object, ...], dict[str, object]]] = []
+    for function in ("ctgc", "by_distribution", "by_gradients", "by_trajectories"):
+        monkeypatch.setattr(f"plgc.methods.condense_{function}", lambda *a, **k: seen.append((a, k)))
+    given = labels if METHODS[name].supervised else None
+    condense_with(name, graph, nodes=KEPT, seed=3, labels=given, device="cpu", checkpoint=tmp_path)
+    [(arguments, options)] = seen
+    assert arguments == ((graph, labels) if given else (graph,))
+    assert options["nodes"] == KEPT
+    assert options["seed"] == 3
+    assert options["checkpoint"] == tmp_path
+    assert options.get("method", name) == name
+
+
 # What every method leaves behind
 
 
-@pytest.mark.parametrize("name", CONDENSERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_every_method_makes_a_sound_file(
     name: str, graph: Data, made: dict[str, plgc.CondensedGraph], tmp_path: Path
 ) -> None:
@@ -163,7 +182,7 @@ def test_every_method_makes_a_sound_file(
         assert bool((loaded.labels >= 0).any())
 
 
-@pytest.mark.parametrize("name", CONDENSERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_every_method_depends_on_its_seed_alone(
     name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
 ) -> None:

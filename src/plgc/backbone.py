@@ -140,6 +140,11 @@ def _targets(source: CondensedGraph) -> Tensor:
             f"this condensed graph was made by {source.method} and has class labels, not pseudo-labels: a backbone "
             "cannot be rebuilt from it. 'plgc evaluate' trains a classifier on it instead"
         )
+    if source.edge_index is not None:
+        raise ArtifactError(
+            f"this condensed graph was made by {source.method} and has edges, which a backbone would leave out: give "
+            "it alone to 'plgc evaluate', which rebuilds a model its own way"
+        )
     return source.pseudo_labels
 
 

@@ -9,6 +9,8 @@ from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
 from plgc.backbone import reconstruct
+from plgc.baselines.ctgc import METHOD as CTGC
+from plgc.baselines.ctgc import rebuild_ctgc
 from plgc.errors import ArtifactError, LabelError, SettingError
 from plgc.graphs.load import node_labels, num_classes
 from plgc.inputs import Inputs, prepare, resolve_scaling
@@ -46,6 +48,8 @@ def learn(
         device: where to compute.
     """
     if condensed:
+        if len(condensed) == 1 and condensed[0].method == CTGC:
+            return rebuild_ctgc(condensed[0], kind=kind, seed=seed, device=device)
         if all(part.pseudo_labels is not None for part in condensed):
             return reconstruct(condensed, kind=kind, seed=seed, device=device)
         if len(condensed) > 1:

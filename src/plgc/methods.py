@@ -6,12 +6,19 @@ training labels as an argument of their own, so that no label-free call can reac
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import Any
 
 from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
 from plgc.baselines.condensers import condense_by_choice, condense_by_coarsening
+from plgc.baselines.ctgc import condense_ctgc
+from plgc.baselines.distribution import condense_by_distribution
+from plgc.baselines.gradient import condense_by_gradients
+from plgc.baselines.partition import condense_by_partition
+from plgc.baselines.trajectory import condense_by_trajectories
 from plgc.condense import condense, cpu_threads
 from plgc.errors import LabelError, SettingError
 from plgc.graphs.labels import TrainingLabels
@@ -28,6 +35,7 @@ class Method:
         supervised: whether it reads training labels before the head, or instead of one.
         sized: whether its result depends on the number of synthetic nodes.
         presets: whether it comes in our two presets.
+        long: whether it may take minutes or more, and so keeps checkpoints.
     """
 
     about: str
@@ -35,16 +43,26 @@ class Method:
     supervised: bool = False
     sized: bool = True
     presets: bool = False
+    long: bool = False
 
 
 METHODS: dict[str, Method] = {
     "plgc": Method("pseudo-labelled graph condensation, without labels", presets=True),
+    "ctgc": Method("contrastive condensation with a learned graph, without labels (Gao et al.)", long=True),
     "random": Method("random training nodes", supervised=True),
     "herding": Method("training nodes that keep each class's mean, by a GCN trained on labels", supervised=True),
     "herding-labelfree": Method("training nodes that keep the mean of propagated features", supervised=True),
     "kcenter": Method("training nodes far from each other, by a GCN trained on labels", supervised=True),
     "kcenter-labelfree": Method("training nodes far from each other in propagated features", supervised=True),
     "coarsening": Method("heavy edges contracted, labels by majority", supervised=True),
+    "gecc": Method("class-wise clusters of propagated features (GECC)", supervised=True),
+    "cgc-x": Method("training-free class partition (CGC-X)", supervised=True),
+    "gcdm-x": Method("class means matched under random GNNs (GCDM-X)", supervised=True, long=True),
+    "dc-graph": Method("gradients matched, the graph ignored (DC-Graph)", supervised=True, long=True),
+    "gcond-x": Method("gradients matched, no edges (GCond-X)", supervised=True, long=True),
+    "gcond": Method("gradients matched, edges learned (GCond)", supervised=True, long=True),
+    "sfgc": Method("training trajectories matched (SFGC)", supervised=True, long=True),
+    "geom": Method("trajectories matched, easy ones first, soft labels (GEOM)", supervised=True, long=True),
     "whole": Method("a GCN trained on the whole graph", condenses=False, supervised=True, sized=False),
     "ssl": Method("the frozen encoder of stage I, before condensation", condenses=False, presets=True),
     "propagated_features": Method("control: the features, propagated twice", condenses=False, sized=False),
@@ -71,6 +89,7 @@ def condense_with(
     device: str = "cpu",
     threads: int | None = None,
     progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> CondensedGraph:
     """Condense a graph with any method that can.
 
@@ -84,21 +103,48 @@ def condense_with(
         device: where to compute.
         threads: CPU threads to use.
         progress: called with a message, the work done and the work in all.
+        checkpoint: a folder in which long methods keep where they stand; the same call then goes on from there.
     """
     method = method_named(name)
     if not method.condenses:
         raise SettingError(f"{name} does not condense ({method.about}): choose one of {', '.join(CONDENSERS)}")
     if method.supervised and labels is None:
         raise LabelError(f"{name} needs training labels: pass labels=plgc.graphs.training_labels(graph)")
-    if not method.supervised:
-        if labels is not None:
-            raise SettingError(f"{name} works without labels: leave them out")
+    if not method.supervised and labels is not None:
+        raise SettingError(f"{name} works without labels: leave them out")
+    if name == "plgc":
         return condense(graph, nodes=nodes, seed=seed, preset=preset, device=device, threads=threads, progress=progress)
-    assert labels is not None
     with cpu_threads(threads):
-        if name == "coarsening":
+        if name == "ctgc":
+            return condense_ctgc(graph, nodes=nodes, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
+        assert labels is not None
+        return _condense_supervised(name, graph, labels, nodes, seed, device, progress, checkpoint)
+
+
+def _condense_supervised(
+    name: str,
+    graph: Data,
+    labels: TrainingLabels,
+    nodes: int,
+    seed: int,
+    device: str,
+    progress: Progress | None,
+    checkpoint: str | os.PathLike[str] | None,
+) -> CondensedGraph:
+    match name:
+        case "coarsening":
             return condense_by_coarsening(graph, labels, nodes=nodes, seed=seed)
+        case "gecc" | "cgc-x":
+            return condense_by_partition(
+                graph, labels, nodes=nodes, seed=seed, method=name, device=device, progress=progress
+            )
+    if not METHODS[name].long:
         rule, _, variant = name.partition("-")
         return condense_by_choice(
             graph, labels, nodes=nodes, seed=seed, rule=rule, labelfree=variant == "labelfree", device=device
         )
+    where: dict[str, Any] = {"device": device, "progress": progress, "checkpoint": checkpoint}
+    if name == "gcdm-x":
+        return condense_by_distribution(graph, labels, nodes=nodes, seed=seed, **where)
+    match_by = condense_by_trajectories if name in ("sfgc", "geom") else condense_by_gradients
+    return match_by(graph, labels, nodes=nodes, seed=seed, method=name, **where)

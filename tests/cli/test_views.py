@@ -101,7 +101,7 @@ def test_the_ratio_is_of_what_is_seen(run: Any, small: Path, tmp_path: Path) -> 
     assert f": {train} nodes" in done.out
 
 
-@pytest.mark.parametrize("method", [name for name in CONDENSERS if METHODS[name].supervised])
+@pytest.mark.parametrize("method", [name for name in CONDENSERS if METHODS[name].supervised and not METHODS[name].long])
 def test_rivals(method: str, condense: Condense, small: Path) -> None:
     done = condense("--method", method, "--seed", 2)
     graph = plgc.load_graph(small, seed=2)

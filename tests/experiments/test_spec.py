@@ -86,7 +86,7 @@ def test_unknown_experiment_lists_the_names() -> None:
         ('title = "Small"', "", "the key 'title' is missing"),
         ('name = "cora"', "", "graph None: the key 'name' is missing"),
         ("nodes =", "node =", "graph 'cora': unknown key 'node'"),
-        ('"whole"]', '"gcond"]', "unknown method 'gcond': choose one of plgc"),
+        ('"whole"]', '"magic"]', "unknown method 'magic': choose one of plgc"),
         ('"whole"]', '"plgc"]', "methods: plgc is there twice"),
         ('["plgc", "whole"]', "[]", "at least one graph and one method"),
         ('task = "node"', 'task = "edge"', "unknown task 'edge'"),

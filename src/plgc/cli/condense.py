@@ -37,7 +37,7 @@ def condense(
     nodes: Annotated[int | None, typer.Option(metavar="K", help="Keep this many nodes: at least 2.")] = None,
     seed: Seed = 0,
     preset: Annotated[Preset, typer.Option(help="The best settings we know, or the paper's.")] = Preset.default,
-    method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc read training labels.")] = (
+    method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc and ctgc read training labels.")] = (
         Condenser.plgc
     ),
     edges: Annotated[
@@ -48,6 +48,10 @@ def condense(
         bool, typer.Option("--inductive", help="See the training nodes alone; --ratio is of them.")
     ] = False,
     split: Split = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where long methods keep where they stand, to go on later.", file_okay=False),
+    ] = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads; recorded in the file.")] = None,
     json: Json = False,
@@ -64,6 +68,8 @@ def condense(
         raise typer.BadParameter("--edge-seed chooses an edge split: give --edges train with it")
     check_writable(output)
     check_device(device)
+    if checkpoint is not None:
+        check_writable(checkpoint / "checkpoint")
     import plgc
     from plgc.condense import resolve_count
     from plgc.graphs import training_labels
@@ -88,6 +94,7 @@ def condense(
             device=device,
             threads=threads,
             progress=progress,
+            checkpoint=checkpoint,
         )
     condensed.save(output)
     explained = condensed.curves.get("explained", [])

@@ -37,12 +37,21 @@ class Condenser(StrEnum):
     """The methods that condense, see :mod:`plgc.methods`."""
 
     plgc = "plgc"
+    ctgc = "ctgc"
     random = "random"
     herding = "herding"
     herding_labelfree = "herding-labelfree"
     kcenter = "kcenter"
     kcenter_labelfree = "kcenter-labelfree"
     coarsening = "coarsening"
+    gecc = "gecc"
+    cgc_x = "cgc-x"
+    gcdm_x = "gcdm-x"
+    dc_graph = "dc-graph"
+    gcond_x = "gcond-x"
+    gcond = "gcond"
+    sfgc = "sfgc"
+    geom = "geom"
 
 
 class Edges(StrEnum):

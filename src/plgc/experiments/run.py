@@ -124,6 +124,7 @@ def run_cell(cell: Cell, place: Place) -> dict[str, Any]:
             seed=cell.seed,
             preset=cell.preset,
             device=place.device,
+            checkpoint=place.records.parent / "checkpoints",
         )
     reset_peak_memory(place.device)
     begun = time.perf_counter()

@@ -20,8 +20,6 @@ from plgc.methods import METHODS, method_named
 from plgc.protocol import Protocol
 
 LEVELS = ("shots", "noise", "imbalance", "backbone")  # what a table may run along, besides the graph and its sizes
-# Methods whose published numbers are quoted beside ours before they can be run here.
-RIVALS = ("dc-graph", "gcond", "gcond-x", "sfgc", "geom", "ctgc")
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3}  # name: digits shown
 # What a level's values may be: kind, least, most, in words.
 RANGES: dict[str, tuple[Any, float, float, str]] = {
@@ -67,10 +65,8 @@ class GraphPlan:
         _require(self.seeds is None or self.seeds >= 1, f"{where}: seeds is {self.seeds}, at least 1 is needed")
         _check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
-            method_or_rival = method in METHODS or method in RIVALS
-            _require(method_or_rival, f"{where}: the paper's numbers name an unknown method {method!r}")
-            sized = method in RIVALS or METHODS[method].sized
-            wanted = len(self.nodes) if sized else 1
+            _require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
+            wanted = len(self.nodes) if METHODS[method].sized else 1
             _require(len(values) == wanted, f"{where}: {len(values)} of the paper's numbers for {method}, not {wanted}")
             for pair in values:
                 sound = len(pair) in (0, 2) and all(math.isfinite(value) for value in pair)
@@ -89,6 +85,7 @@ class Experiment:
         graphs: what to run on.
         about: where the paper is silent, and what we do then.
         metric: the one that tables show; others are recorded.
+        also: further metrics, or costs of a record (``condense_seconds``, ``bytes``, …), to show beside it.
         presets: of ours.
         seeds: how many, from 0.
         levels: values of shots, noise, imbalance or backbone to go through.
@@ -104,6 +101,7 @@ class Experiment:
     graphs: tuple[GraphPlan, ...]
     about: str = ""
     metric: str = "accuracy"
+    also: tuple[str, ...] = ()
     presets: tuple[str, ...] = ("default",)
     seeds: int = 10
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -154,7 +152,7 @@ def parse_experiment(name: str, text: str) -> Experiment:
         _check_keys(values, Experiment, "", given={"name"})
         graphs = tuple(_graph_plan(graph) for graph in values.pop("graphs"))
         levels = {key: _listed(key, found) for key, found in values.pop("levels", {}).items()}
-        lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets") if key in values}
+        lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets", "also") if key in values}
         return Experiment(name=name, graphs=graphs, levels=levels, **lists, **values)
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"experiment {name}: not a TOML file ({error})") from error

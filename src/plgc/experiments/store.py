@@ -51,6 +51,7 @@ def condense_once(
     preset: str | None,
     device: str,
     progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> Condensation:
     """Open the condensed graph if the store has it; else condense, and keep it. Without a store, always condense."""
     labels = labels if method_named(method).supervised else None
@@ -69,6 +70,7 @@ def condense_once(
         preset=preset or "default",
         device=device,
         progress=progress,
+        checkpoint=checkpoint,
     )
     content = condensed.to_bytes()
     cost: dict[str, Any] = {

@@ -14,11 +14,10 @@ from typing import Any
 from plgc.errors import SettingError
 from plgc.evaluation import CONTROLS
 from plgc.experiments.grid import cells
-from plgc.experiments.spec import METRICS, RIVALS, Experiment, GraphPlan
+from plgc.experiments.spec import METRICS, Experiment, GraphPlan
 from plgc.methods import METHODS
 
 PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")  # what a cell asks of all methods alike
-ORDER = (*METHODS, *RIVALS)
 NONE, ALL = "-", "all"
 MESSAGE = 200  # characters of an error that a footnote shows
 # A path from the root, the home folder or the current folder: it says where a machine keeps its files.
@@ -37,6 +36,7 @@ class Entry:
         paper: the paper's mean and standard deviation, where it has them; empty where it ran out of memory.
         control: the better of the two controls on the seeds in common.
         pairs: differences to that control, seed by seed.
+        also: what the experiment shows beside, by name.
         machines, commits: what the values were made with.
     """
 
@@ -50,6 +50,7 @@ class Entry:
     paper: tuple[float, ...] | None = None
     control: str | None = None
     pairs: list[float] = field(default_factory=list)
+    also: dict[str, list[float]] = field(default_factory=dict)
     machines: set[str] = field(default_factory=set)
     commits: set[str] = field(default_factory=set)
 
@@ -118,6 +119,10 @@ def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metr
             entry.errors.append(f"there is no {metric}: it was not recorded, or was not finite")
         else:
             entry.values[cell["seed"]] = record["metrics"][metric]
+            for name in experiment.also:
+                value = record["metrics"].get(name, record.get(name))
+                if value is not None:
+                    entry.also.setdefault(name, []).append(value)
             entry.machines.add(record.get("machine") or "unknown")
             entry.commits.add(record.get("commit") or "unknown")
     if metric not in recorded and (recorded or metric not in METRICS):
@@ -163,8 +168,7 @@ def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], Entry]) -> N
         if plan.name not in run or len(protocols) != 1:
             continue
         for method, numbers in plan.paper.items():
-            sized = method in RIVALS or METHODS[method].sized
-            for nodes, pair in zip(plan.nodes if sized else (None,), numbers, strict=True):
+            for nodes, pair in zip(plan.nodes if METHODS[method].sized else (None,), numbers, strict=True):
                 keys = [key for key in found if (key[0], key[1], *key[3:]) == (plan.name, nodes, method, protocols[0])]
                 for key in keys or [(plan.name, nodes, None, method, protocols[0])]:
                     found.setdefault(key, Entry(*key)).paper = tuple(pair)
@@ -190,7 +194,7 @@ def _pair_with_controls(entries: Collection[Entry]) -> None:
 
 def _order(experiment: Experiment) -> Any:
     graphs = {plan.name: place for place, plan in reversed(list(enumerate(experiment.graphs)))}
-    methods = {name: place for place, name in enumerate(dict.fromkeys((*experiment.methods, *ORDER)))}
+    methods = {name: place for place, name in enumerate(dict.fromkeys((*experiment.methods, *METHODS)))}
     levels = {name: level_values(experiment, (), name) for name in PROTOCOL}
 
     def place(entry: Entry) -> tuple[Any, ...]:

@@ -19,6 +19,12 @@ from plgc.experiments.summary import NONE, PROTOCOL, Entry, level_name, level_va
 from plgc.graphs.catalog import is_known
 
 NO_MEMORY = "out of memory"
+COSTS = {  # a record's costs: how a heading calls them, and the unit they are shown in
+    "condense_seconds": ("condensing, s", 1.0),
+    "learn_seconds": ("learning, s", 1.0),
+    "condense_peak_memory_bytes": ("peak, MB", 1e6),
+    "bytes": ("file, kB", 1e3),
+}
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,7 @@ def _beside_paper(
     """One method a row: its figure, the paper's, and the difference to both the paper's and the better control's."""
     levels, digits = _varying(entries), _digits(metric)
     head = ["graph", "nodes", "ratio", *levels, "method", metric, "seeds", "paper", "− paper", "− best control"]
+    head += [COSTS.get(name, (name, 1.0))[0] for name in experiment.also]
     rows = []
     for entry in entries:
         shown = _value(entry, digits, failures)
@@ -116,6 +123,7 @@ def _beside_paper(
         row += [NONE if entry.difference is None else _signed(entry.difference, digits)]
         paired = _spread(mean_std(entry.pairs), digits, sign="+") if entry.pairs else NONE
         row += [paired + f" (n={len(entry.pairs)})" * (0 < len(entry.pairs) < len(entry.values))]
+        row += [_cost(name, entry) for name in experiment.also]
         rows.append([*_names(experiment, entry, levels), *row])
     return head, rows, 4 + len(levels)
 
@@ -137,6 +145,11 @@ def _along_level(
     rows = [[*names, *(found.get(value, NONE) for value in values)] for names, found in grouped.items()]
     head = ["graph", "nodes", "ratio", *levels, "method", *(f"{across} {level_name(across, v)}" for v in values)]
     return head, rows, 4 + len(levels)
+
+
+def _cost(name: str, entry: Entry) -> str:
+    values = entry.also.get(name)
+    return f"{mean_std(values)[0] / COSTS.get(name, ('', 1.0))[1]:.3g}" if values else NONE
 
 
 def _names(experiment: Experiment, entry: Entry, levels: Sequence[str]) -> list[str]:

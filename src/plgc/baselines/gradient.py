@@ -1,0 +1,377 @@
+"""Condensation by gradient matching: GCond, GCond-X and DC-Graph (Jin et al., 2022, "Graph condensation for graph
+neural networks"; DC: Zhao et al., 2021).
+
+    min_{X', Φ}  E_θ0 Σ_t Σ_c coefficient_c D(∇_θ ℓ_c(Â^L X, θ_t), ∇_θ ℓ_c(Â'^L X', θ_t)),   A' = g_Φ(X')
+
+An epoch draws a model θ_0. Every outer step moves X' (or Φ) so that, class by class, the condensed graph gives the
+model the gradient that the training nodes give it; between outer steps the model learns from the condensed graph for
+some inner steps. The three methods are one loop: GCond learns A', GCond-X has A' = I, DC-Graph has A' = I and matches
+on the training nodes' own features, without a look at the graph.
+
+The models propagate first and transform afterwards, so Â^L X is computed once. For SGC, the published choice on
+citation networks and Reddit, that is the same thing; for the published MLP-SGC (ogbn-arxiv, Flickr) it exchanges
+Â² MLP(X) for MLP(Â² X). Neighbourhoods are taken whole, where the published code samples 10 and 5 neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.artifact import CondensedGraph
+from plgc.backbone import propagated_features
+from plgc.baselines.matching import (
+    MatchingTask,
+    PairAdjacency,
+    draw_model,
+    gradient_distance,
+    loss_gradients,
+    pose_task,
+    strong_edges,
+)
+from plgc.baselines.result import labelled_artifact
+from plgc.checkpoint import Checkpoint, checkpoint_in
+from plgc.errors import SettingError
+from plgc.graphs.catalog import normalised
+from plgc.graphs.labels import TrainingLabels
+from plgc.graphs.load import load_graph, unlabelled
+from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
+from plgc.progress import Progress
+from plgc.propagate import build_adjacency
+from plgc.tasks.classifier import ON_CONDENSED, Classifier, train_classifier
+
+METHODS = ("dc-graph", "gcond", "gcond-x")
+SAVE_EVERY = 20  # epochs between two checkpoints
+
+
+@dataclass(frozen=True)
+class GradientSettings:
+    """Settings of gradient matching; the defaults are those published for Cora and Citeseer.
+
+    Attributes:
+        epochs: how many models θ_0 are drawn.
+        outer_steps: steps of X' or Φ in an epoch.
+        inner_steps: steps of the model between two of these.
+        feature_rate: Adam's learning rate on X'.
+        adjacency_rate: Adam's learning rate on Φ.
+        model_rate: Adam's learning rate on θ.
+        hops: L, how often features are propagated (never in DC-Graph).
+        transforms: linear maps in a model; 1 is SGC.
+        hidden: width between them.
+        adjacency_hidden: hidden width of g_Φ.
+        adjacency_period: epochs in a cycle of which the first ``adjacency_epochs`` move Φ and the others X'.
+        adjacency_epochs: see there.
+        threshold: δ; weaker edges of A' are left out of the result.
+        batch: how many training nodes of a class are looked at in an outer step, drawn anew where there are more.
+        evaluate: epochs after which a GCN is trained on the condensed graph, to keep the best by validation labels;
+            the last epoch always counts. Without validation labels it alone does.
+    """
+
+    epochs: int = 600
+    outer_steps: int = 20
+    inner_steps: int = 15
+    feature_rate: float = 1e-4
+    adjacency_rate: float = 1e-4
+    model_rate: float = 0.01
+    hops: int = 2
+    transforms: int = 1
+    hidden: int = 256
+    adjacency_hidden: int = 128
+    adjacency_period: int = 50
+    adjacency_epochs: int = 10
+    threshold: float = 0.05
+    batch: int = 256
+    evaluate: tuple[int, ...] = (100, 200, 400, 600, 800, 1000)
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least = 0 if name in ("inner_steps", "adjacency_epochs") else 1
+            if isinstance(value, int) and value < least:
+                raise SettingError(f"{name} is {value}: give at least {least}")
+        for name in ("feature_rate", "adjacency_rate", "model_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise SettingError(f"{name} is {getattr(self, name)}: a learning rate must be above 0")
+        if not 0 <= self.threshold < 1:
+            raise SettingError(f"threshold is {self.threshold}: edge weights lie between 0 and 1, give 0 or more")
+
+
+# Where features are not scaled row by row, entries are of order 1 and the published rates larger.
+DENSE = GradientSettings(
+    epochs=1000,
+    inner_steps=3,
+    feature_rate=0.01,
+    adjacency_rate=0.01,
+    transforms=2,
+    adjacency_hidden=256,
+    threshold=0.01,
+)
+PUBLISHED = {
+    "cora": GradientSettings(),
+    "citeseer": GradientSettings(),
+    "pubmed": GradientSettings(inner_steps=10),
+    "ogbn-arxiv": DENSE,
+    "flickr": replace(DENSE, feature_rate=0.005, adjacency_rate=0.005, outer_steps=10, inner_steps=1),
+    "reddit": replace(DENSE, feature_rate=0.1, adjacency_rate=0.1, outer_steps=10, inner_steps=1, transforms=1),
+}
+
+
+def published_settings(method: str, name: str, scaling: str) -> GradientSettings:
+    """The settings published for a graph; for others those of Cora or, without row scaling, of ogbn-arxiv.
+
+    DC-Graph's models are MLPs with a hidden layer on every graph.
+    """
+    settings = PUBLISHED.get(normalised(name), DENSE if scaling == "none" else GradientSettings())
+    return replace(settings, transforms=2) if method == "dc-graph" else settings
+
+
+def condense_by_gradients(
+    graph: Data,
+    labels: TrainingLabels,
+    *,
+    nodes: int,
+    seed: int,
+    method: str = "gcond-x",
+    device: str = "cpu",
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    settings: GradientSettings | None = None,
+) -> CondensedGraph:
+    """Condense a graph so that models get the same gradients from it, class by class.
+
+    Args:
+        graph: features and edges.
+        labels: the training labels; at most as many nodes are made as have one. Validation labels choose the epoch.
+        nodes: K.
+        seed: of the first features, of the models and of the draws of training nodes.
+        method: ``gcond``, ``gcond-x`` or ``dc-graph``.
+        device: where to compute.
+        progress: called with a message, the epochs done and the epochs in all.
+        checkpoint: a folder to keep the state of the run in, and to go on from.
+        settings: by default :func:`published_settings`.
+    """
+    if method not in METHODS:
+        raise SettingError(f"unknown method {method!r}: choose {', '.join(METHODS)}")
+    bare = load_graph(unlabelled(graph))
+    assert bare.x is not None
+    scaling = resolve_scaling(bare.x, "auto")
+    settings = settings or published_settings(method, str(graph._store.get("name") or ""), scaling)
+    inputs = prepare(bare, scaling, device)
+    generator = torch.Generator().manual_seed(seed)
+    task = pose_task(
+        inputs,
+        labels,
+        nodes,
+        hops=0 if method == "dc-graph" else settings.hops,
+        hidden=[settings.hidden] * (settings.transforms - 1),
+        batch=settings.batch,
+        generator=generator,
+    )
+    state = _start(task, inputs, method, settings, generator)
+    kept = checkpoint_in(
+        checkpoint,
+        task="gradient matching",
+        method=method,
+        settings=asdict(settings),
+        graph=fingerprint(bare),
+        labels=labels.digest(),
+        nodes=nodes,
+        seed=seed,
+        device=device,
+        threads=torch.get_num_threads(),
+    )
+    state.restore(kept, generator)
+    for epoch in range(state.epoch + 1, settings.epochs + 1):
+        state.curve.append(float(match_epoch(task, state, settings, generator)))
+        state.epoch = epoch
+        if epoch == settings.epochs or (labels.val.numel() and epoch in settings.evaluate):
+            result = state.result(settings.threshold)
+            state.keep_best(result, _validation_accuracy(inputs, labels, scaling, seed, task, result))
+        if epoch % SAVE_EVERY == 0:
+            state.save(kept, generator)
+        if progress is not None:
+            progress(f"{method}: matching gradients, epoch {epoch}", epoch, settings.epochs)
+    best = {name: part.cpu() for name, part in state.best.items()}
+    condensed = labelled_artifact(
+        graph,
+        bare,
+        labels,
+        method=method,
+        features=best["features"],
+        node_labels=task.labels,
+        counts=task.counts,
+        edge_index=best.get("edge_index"),
+        edge_weight=best.get("edge_weight"),
+        scaling=scaling,
+        seed=seed,
+        requested=nodes,
+        settings=asdict(settings),
+        curves={"matching": state.curve},
+        chosen=state.choice,
+    )
+    kept.discard()
+    return condensed
+
+
+def match_epoch(task: MatchingTask, state: State, settings: GradientSettings, generator: torch.Generator) -> Tensor:
+    """One model θ_0, trained on the condensed graph while this is fitted to it; the mean distance by class."""
+    weights, biases = draw_model(task.widths, generator, state.features.device)
+    model = torch.optim.Adam([*weights, *biases], lr=settings.model_rate, fused=True)
+    moves_adjacency = (
+        state.adjacency is not None and state.epoch % settings.adjacency_period < settings.adjacency_epochs
+    )
+    optimizer = state.optimizers["adjacency" if moves_adjacency else "features"]
+    total = torch.zeros((), device=state.features.device)
+    for outer in range(settings.outer_steps):
+        x = task.propagate(state.features, state.adjacency)
+        if outer > 0:
+            train_model(model, weights, biases, x.detach(), task.target, settings.inner_steps)
+        real, _ = loss_gradients(task.real_rows(generator), task.classes, task.real_share, weights, biases)
+        synthetic, _ = loss_gradients(task.rows(x), task.classes, task.share, weights, biases)
+        distance = gradient_distance(real, synthetic, task.coefficient)
+        _step(optimizer, distance)
+        total += distance.detach()
+    return total / (settings.outer_steps * len(task.classes))
+
+
+@torch.no_grad()
+def train_model(
+    optimizer: torch.optim.Optimizer, weights: list[Tensor], biases: list[Tensor], x: Tensor, target: Tensor, steps: int
+) -> None:
+    """Let the model learn from the condensed nodes, all of them at every step."""
+    share = torch.full((len(x),), 1 / len(x), device=x.device)
+    for _ in range(steps):
+        by_weight, by_bias = loss_gradients(x, target, share, weights, biases)
+        for parameter, gradient in zip([*weights, *biases], [*by_weight, *by_bias], strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+
+
+def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Move what this optimiser moves, and compute the gradients of nothing else."""
+    parameters = optimizer.param_groups[0]["params"]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+def _start(
+    task: MatchingTask, inputs: Inputs, method: str, settings: GradientSettings, generator: torch.Generator
+) -> State:
+    features = propagated_features(inputs, 0)[task.start].clone().requires_grad_()
+    optimizers = {"features": torch.optim.Adam([features], lr=settings.feature_rate, fused=True)}
+    adjacency = None
+    if method == "gcond":
+        adjacency = PairAdjacency(features.shape[1], settings.adjacency_hidden, generator).to(features.device)
+        optimizers["adjacency"] = torch.optim.Adam(adjacency.parameters(), lr=settings.adjacency_rate, fused=True)
+    return State(features, adjacency, optimizers)
+
+
+def _validation_accuracy(
+    inputs: Inputs,
+    labels: TrainingLabels,
+    scaling: str,
+    seed: int,
+    task: MatchingTask,
+    result: Mapping[str, Tensor],
+) -> float | None:
+    """How well a GCN that learns from the condensed graph does on the validation labels; None where there are none."""
+    if not labels.val.numel():
+        return None
+    val, device = labels.val.to(inputs.device), inputs.device
+    y = labels.y.to(device)[val]
+
+    def accuracy(model: Classifier) -> float:
+        return float((model.probabilities(inputs)[val].argmax(1) == y).float().mean())
+
+    x = result["features"]
+    adjacency = None
+    if "edge_index" in result:
+        adjacency = build_adjacency(result["edge_index"], len(x), result["edge_weight"])
+    everyone, target = torch.arange(len(x), device=device), task.labels.to(device)
+    model = train_classifier(
+        x,
+        adjacency,
+        everyone,
+        target,
+        labels.classes,
+        scaling=scaling,
+        seed=seed,
+        settings=ON_CONDENSED,
+        score=accuracy,
+    )
+    return accuracy(model)
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Attributes:
+        features: X'.
+        adjacency: g_Φ; None where A' = I.
+        optimizers: of X' and of Φ.
+        epoch: epochs done.
+        curve: mean matching distance of every epoch.
+        best: features and edges of the best of the epochs that were looked at.
+        choice: which epoch that was, and its validation accuracy.
+    """
+
+    features: Tensor
+    adjacency: PairAdjacency | None
+    optimizers: dict[str, torch.optim.Adam]
+    epoch: int = 0
+    curve: list[float] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    choice: dict[str, float | int] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def result(self, threshold: float) -> dict[str, Tensor]:
+        """X' and the edges of A', as they are now."""
+        result = {"features": self.features.detach().clone()}
+        if self.adjacency is not None:
+            result["edge_index"], result["edge_weight"] = strong_edges(self.adjacency(self.features), threshold)
+        return result
+
+    def keep_best(self, result: dict[str, Tensor], accuracy: float | None) -> None:
+        """Keep this result if it does better than the best so far, or if there is nothing to tell them apart by."""
+        if accuracy is None:
+            self.best, self.choice = result, {"epoch": self.epoch}
+        elif accuracy > self.choice.get("validation_accuracy", -1.0):
+            self.best, self.choice = result, {"epoch": self.epoch, "validation_accuracy": accuracy}
+
+    def save(self, kept: Checkpoint, generator: torch.Generator) -> None:
+        """Write everything that the epochs to come depend on."""
+        tensors = {"generator": generator.get_state(), **{f"best.{name}": part for name, part in self.best.items()}}
+        for name, parameter, memory in self._parameters():
+            tensors[name] = parameter
+            tensors.update({f"{name}.{part}": value for part, value in memory.items()})
+        kept.save(tensors, {"epoch": self.epoch, "curve": self.curve, "choice": self.choice})
+
+    def restore(self, kept: Checkpoint, generator: torch.Generator) -> None:
+        """Go on from a checkpoint, if there is one."""
+        found = kept.load()
+        if found is None:
+            return
+        tensors, values = found
+        self.epoch, self.curve, self.choice = values["epoch"], values["curve"], values["choice"]
+        generator.set_state(tensors["generator"])
+        device = self.features.device
+        self.best = {
+            name.removeprefix("best."): part.to(device) for name, part in tensors.items() if name.startswith("best.")
+        }
+        with torch.no_grad():
+            for name, parameter, memory in self._parameters():
+                parameter.copy_(tensors[name])
+                parts = ("step", "exp_avg", "exp_avg_sq") if f"{name}.step" in tensors else ()
+                memory.update({part: tensors[f"{name}.{part}"].to(device) for part in parts})
+
+    def _parameters(self) -> Iterator[tuple[str, Tensor, dict[str, Tensor]]]:
+        """Everything that is learned: a name, the tensor, and what its optimiser remembers of it."""
+        for name, optimizer in self.optimizers.items():
+            for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
+                yield f"{name}.{number}", parameter, optimizer.state[parameter]
