@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from plgc.artifact import CondensedGraph
 from plgc.backbone import reconstruct
 from plgc.baselines.ctgc import METHOD as CTGC
-from plgc.baselines.ctgc import rebuild_ctgc
+from plgc.baselines.ctgc_rebuild import rebuild_ctgc
 from plgc.errors import ArtifactError, LabelError, SettingError
 from plgc.graphs.load import node_labels, num_classes
 from plgc.inputs import Inputs, prepare, resolve_scaling

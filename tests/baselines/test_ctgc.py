@@ -14,28 +14,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.baselines import ctgc
-from plgc.baselines.ctgc import (
-    CTGCSettings,
-    RebuiltCTGC,
-    column_mask,
-    condense_ctgc,
-    contrast_loss,
-    discrimination_loss,
-    kmeans,
-    linear_probe,
-    means,
-    nearest,
-    published_settings,
-    rebuild_ctgc,
-    relay_loss,
-    repulsion_loss,
-    score_as_published,
-)
+from plgc.baselines import ctgc_losses
+from plgc.baselines.clustering import kmeans, means, nearest
+from plgc.baselines.ctgc import condense_ctgc
 from plgc.baselines.ctgc_inversion import (
     Phases,
     SpectralMLP,
-    match_loss,
     spectrum,
     start_normal,
     structure_loss,
@@ -43,6 +27,16 @@ from plgc.baselines.ctgc_inversion import (
     uniform_linear,
     waves,
 )
+from plgc.baselines.ctgc_losses import (
+    column_mask,
+    contrast_loss,
+    discrimination_loss,
+    match_loss,
+    relay_loss,
+    repulsion_loss,
+)
+from plgc.baselines.ctgc_rebuild import RebuiltCTGC, linear_probe, rebuild_ctgc, score_as_published
+from plgc.baselines.ctgc_settings import CTGCSettings, published_settings
 from plgc.checkpoint import checkpoint_in
 from plgc.encoder import GNN
 from plgc.errors import ArtifactError, GraphError, LabelError, SettingError
@@ -160,7 +154,7 @@ def test_relay_loss_normalises_and_weighs(monkeypatch: pytest.MonkeyPatch) -> No
     repulsion = repulsion_loss(F.normalize(centroids, dim=1), QUICK.temperature)
     assert float(one - without) == pytest.approx(10 * float(repulsion), rel=1e-4)
     drawn = []
-    monkeypatch.setattr(ctgc, "contrast_loss", lambda *arguments: drawn.append(arguments[3]) or torch.zeros(()))
+    monkeypatch.setattr(ctgc_losses, "contrast_loss", lambda *arguments: drawn.append(arguments[3]) or torch.zeros(()))
     relay_loss(embedding, centroids, cluster, QUICK, seeded(3))
     assert drawn[0].shape == (150,)  # three a node
     assert int(drawn[0].min()) >= 0

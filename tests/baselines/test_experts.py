@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.baselines import experts as experts_module
+from plgc.baselines.expert_settings import ExpertSettings
 from plgc.baselines.experts import (
     Cohort,
-    ExpertSettings,
     Field,
     Trajectories,
     easy_first,

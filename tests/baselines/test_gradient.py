@@ -11,15 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.baselines import gradient
-from plgc.baselines.gradient import (
-    DENSE,
-    METHODS,
-    GradientSettings,
-    condense_by_gradients,
-    match_epoch,
-    published_settings,
-    train_model,
-)
+from plgc.baselines.gradient import METHODS, condense_by_gradients, match_epoch, train_model
+from plgc.baselines.gradient_settings import DENSE, GradientSettings, published_settings
 from plgc.baselines.matching import (
     TINY,
     MatchingTask,

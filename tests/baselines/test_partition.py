@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
+from plgc.baselines.clustering import cluster, spectral_embedding
 from plgc.baselines.coreset import class_shares
 from plgc.baselines.partition import (
     CGC_PUBLISHED,
@@ -21,12 +22,10 @@ from plgc.baselines.partition import (
     _settings,
     cgc_rows,
     class_f1,
-    cluster,
     condense_by_partition,
     confidence,
     hop_features,
     linear_classifier,
-    spectral_embedding,
 )
 from plgc.errors import LabelError, SettingError
 from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels

@@ -13,18 +13,13 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.baselines import experts as experts_module
-from plgc.baselines import trajectory
-from plgc.baselines.experts import ExpertSettings, Weights, initial_weights, receptive_field
+from plgc.baselines import student, trajectory
+from plgc.baselines.expert_settings import ExpertSettings
+from plgc.baselines.experts import Weights, initial_weights, receptive_field
 from plgc.baselines.gntk import Regression, regression
-from plgc.baselines.trajectory import (
-    PUBLISHED,
-    TrajectorySettings,
-    condense_by_trajectories,
-    draw_start,
-    matching_loss,
-    published,
-    student_error,
-)
+from plgc.baselines.student import matching_loss, student_error
+from plgc.baselines.trajectory import condense_by_trajectories, draw_start
+from plgc.baselines.trajectory_settings import PUBLISHED, TrajectorySettings, published
 from plgc.errors import LabelError, SettingError
 from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
 from plgc.inputs import Inputs, prepare, scale_rows
@@ -111,7 +106,7 @@ def distance(left: Weights, right: Weights) -> Tensor:
 
 @pytest.mark.parametrize("squared", [True, False])
 def test_the_student_in_the_span_of_its_nodes_is_the_student(squared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trajectory, "BLOCK", 4)  # several blocks, the first of them short
+    monkeypatch.setattr(student, "BLOCK", 4)  # several blocks, the first of them short
     x, target, rate, start, goal = problem()
     logits = target.log()
     leaves = [part.requires_grad_() for part in (x, logits, rate)]

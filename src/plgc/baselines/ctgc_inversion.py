@@ -20,6 +20,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from plgc.baselines.ctgc_losses import match_loss
 from plgc.checkpoint import Checkpoint
 from plgc.inputs import scale_rows
 from plgc.progress import Progress
@@ -136,19 +137,6 @@ def uniform_linear(width_in: int, width_out: int, generator: torch.Generator) ->
 def start_normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """Glorot-normal entries, where U' and X' start."""
     return torch.randn(rows, columns, generator=generator) * math.sqrt(2 / (rows + columns))
-
-
-def match_loss(found: Tensor, wanted: Tensor, rule: str) -> Tensor:
-    """How far embeddings are from their centroids, row by row: ``mse``, or ``contrast``.
-
-    ``contrast`` lets every embedding find its centroid among all, and every centroid its embedding, by cross-entropy
-    over their cosines. It is also what downstream models are trained with.
-    """
-    if rule == "mse":
-        return F.mse_loss(found, wanted)
-    cosine = F.normalize(found, dim=1) @ F.normalize(wanted, dim=1).T
-    own = torch.arange(len(found), device=found.device)
-    return 0.5 * (F.cross_entropy(cosine, own) + F.cross_entropy(cosine.T, own))
 
 
 def structure_loss(relay: SpectralMLP, basis: Tensor, vectors: Tensor, centroids: Tensor, rule: str) -> Tensor:

@@ -10,9 +10,6 @@ widens with the iterations, learns soft labels where its authors do, and adds β
 last weights. SFGC keeps the X' that a graph neural tangent kernel finds best on validation nodes, GEOM the one that
 trains the best GCN; without validation labels the last one counts.
 
-Gradient descent moves W1 within the span of the K condensed rows only: W1 = W1_t − η X'ᵀM with M [K, h] the sum of the
-gradients at the hidden layer. So the student's steps need X' only as its Gram matrix, K² numbers instead of K · f.
-
 Where we differ from the authors' code: SFGC's first iteration there uses the edges among the chosen nodes, ours has
 A' = I throughout; GEOM orders the training nodes by true labels of all their neighbours, test nodes among them, ours by
 predicted labels where no training label is known; its soft labels are not kept normalised there, ours are.
@@ -22,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -34,14 +31,10 @@ from plgc.artifact import CondensedGraph
 from plgc.baselines.condensers import class_output
 from plgc.baselines.coreset import kcenter_nodes
 from plgc.baselines.experts import (
-    Cohort,
-    ExpertSettings,
-    Field,
     Trajectories,
     Weights,
     easy_first,
     expert_files,
-    initial_weights,
     receptive_field,
     restore,
     state,
@@ -49,9 +42,10 @@ from plgc.baselines.experts import (
 )
 from plgc.baselines.gntk import regression
 from plgc.baselines.result import labelled_artifact
+from plgc.baselines.student import matching_loss, student_error
+from plgc.baselines.trajectory_settings import TrajectorySettings, published
 from plgc.checkpoint import checkpoint_in
 from plgc.errors import SettingError
-from plgc.graphs.catalog import normalised
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
@@ -59,232 +53,8 @@ from plgc.progress import Progress, nested, silent
 from plgc.propagate import SparseFeatures
 
 METHODS = ("sfgc", "geom")
-BLOCK = 250  # student steps whose hidden layers are rebuilt together on the way back
 SAVE_EVERY = 25  # iterations
 KERNEL_NODES = 1000  # validation nodes at most for the tangent kernel
-
-
-@dataclass(frozen=True)
-class TrajectorySettings:
-    """How trajectories are matched; :func:`published` has the authors' values for a graph and a size.
-
-    Attributes:
-        expert: how the experts are trained.
-        iterations: steps of X'.
-        expert_epochs: p.
-        student_steps: q.
-        student_rate: η at the start.
-        rate_rate: step size of η itself (SGD, momentum .5); 0 keeps it.
-        feature_rate: step size of X' (Adam).
-        starts: t is drawn below this.
-        start_step: t is rounded down to a multiple of this.
-        window: the bound of t in the first iteration, one more in each; None: ``starts`` throughout.
-        label_rate: step size of the soft labels (SGD, momentum .9); 0 for fixed classes.
-        knowledge: β.
-        ridge: of the kernel regression.
-        choose_every: iterations between two looks at the validation nodes.
-        choice_epochs: of the GCN that GEOM is chosen by.
-    """
-
-    expert: ExpertSettings = field(default_factory=ExpertSettings)
-    iterations: int = 2000
-    expert_epochs: int = 1200
-    student_steps: int = 500
-    student_rate: float = 0.5
-    rate_rate: float = 1e-6
-    feature_rate: float = 1e-4
-    starts: int = 400
-    start_step: int = 100
-    window: int | None = None
-    label_rate: float = 0.0
-    knowledge: float = 0.0
-    ridge: float = 1.0
-    choose_every: int = 1
-    choice_epochs: int = 600
-
-    def __post_init__(self) -> None:
-        names = ["iterations", "expert_epochs", "student_steps", "starts", "start_step", "choose_every"]
-        for name in [*names, "choice_epochs", *(["window"] if self.window is not None else [])]:
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)}: give at least 1")
-        for name in ("student_rate", "feature_rate", "ridge"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name}={getattr(self, name)}: give a number above 0")
-        for name in ("rate_rate", "label_rate", "knowledge"):
-            if getattr(self, name) < 0:
-                raise SettingError(f"{name}={getattr(self, name)}: give 0 or more")
-        last = (self.starts - 1) // self.start_step * self.start_step + self.expert_epochs
-        if last > self.expert.epochs:
-            raise SettingError(
-                f"a segment may end at epoch {last}, but experts train for {self.expert.epochs}: raise expert.epochs, "
-                "or lower starts or expert_epochs"
-            )
-
-    @property
-    def kept(self) -> list[int]:
-        """The epochs at which segments start and end, and the last one where β needs it or labels start from it."""
-        begin = list(range(0, self.starts, self.start_step))
-        last = [self.expert.epochs] if self.knowledge or self.label_rate else []
-        return sorted({*begin, *(t + self.expert_epochs for t in begin), *last})
-
-
-_CORA = TrajectorySettings()
-_CITESEER = TrajectorySettings(
-    expert=ExpertSettings(epochs=800, optimizer="adam", learning_rate=1e-3, weight_decay=5e-4),
-    expert_epochs=500,
-    student_steps=200,
-    student_rate=1.0,
-    feature_rate=1e-3,
-    starts=40,
-    start_step=10,
-)
-_GEOM_CORA = TrajectorySettings(
-    expert=ExpertSettings(epochs=3000, pace="geom", easy_share=0.75, pace_epochs=1500),
-    expert_epochs=1400,
-    student_steps=2500,
-    starts=200,
-    start_step=10,
-    window=50,
-    label_rate=5e-5,
-    knowledge=0.01,
-    choose_every=10,
-)
-_GEOM_CITESEER = TrajectorySettings(
-    expert=replace(_CITESEER.expert, epochs=1000, pace="root", easy_share=0.8, pace_epochs=250),
-    expert_epochs=350,
-    student_steps=200,
-    student_rate=1.0,
-    feature_rate=7e-4,
-    starts=80,
-    start_step=10,
-    window=10,
-    knowledge=0.05,
-    choose_every=10,
-)
-# By method, graph and number of condensed nodes. Start epochs on Cora are multiples of 100: the authors' script for it
-# draws a multiple of ten and uses it as the number of a snapshot, of which there is one every ten epochs.
-PUBLISHED: dict[tuple[str, str], dict[int, TrajectorySettings]] = {
-    ("sfgc", "cora"): {
-        35: replace(_CORA, expert_epochs=1500, student_steps=400, starts=600),
-        70: _CORA,
-        140: replace(_CORA, expert_epochs=2000),
-    },
-    ("sfgc", "citeseer"): {
-        30: replace(_CITESEER, feature_rate=5e-4),
-        60: _CITESEER,
-        120: replace(_CITESEER, expert_epochs=400, student_steps=300, student_rate=0.6),
-    },
-    ("geom", "cora"): {
-        35: _GEOM_CORA,
-        70: replace(_GEOM_CORA, iterations=200),
-        140: replace(_GEOM_CORA, expert_epochs=1500),
-    },
-    ("geom", "citeseer"): {
-        30: replace(_GEOM_CITESEER, iterations=500, feature_rate=1e-4, starts=30, window=1, knowledge=0.1),
-        60: _GEOM_CITESEER,
-        120: replace(
-            _GEOM_CITESEER, student_steps=400, student_rate=0.6, feature_rate=5e-4, starts=20, window=1, knowledge=0.1
-        ),
-    },
-}
-
-
-def published(method: str, graph: str, nodes: int) -> TrajectorySettings:
-    """The authors' settings for the size nearest to ``nodes``; Citeseer's, which use Adam, for other graphs."""
-    sizes = PUBLISHED.get((method, normalised(graph)), PUBLISHED[method, "citeseer"])
-    return sizes[min(sizes, key=lambda size: (abs(size - nodes), size))]
-
-
-class _Student(torch.autograd.Function):
-    """q steps of gradient descent of a two-layer network on K nodes, and the way back through them.
-
-    Inputs: ηG [K, K] with G = X̃X̃ᵀ (X̃: X' and a column of ones for the bias), H0 = X̃W1 [K, h], W2, b2, soft labels
-    Y [K, C], η, q. Outputs: M [K, h], W2, b2 at the end; W1 has moved by −η X̃ᵀM. One step:
-
-        H = H0 − ηG M,  A = relu(H),  E = (softmax(A W2 + b2) − Y) / K
-        M += (E W2ᵀ) ⊙ 1[H > 0],  W2 −= η AᵀE,  b2 −= η 1ᵀE
-
-    Only M, W2 and b2 of every step are kept; the rest is rebuilt, many steps in one product.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, gram: Tensor, hidden: Tensor, second: Tensor, bias: Tensor, target: Tensor, rate: Tensor, steps: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        moved = hidden.new_zeros(steps + 1, *hidden.shape)
-        seconds, biases = second.new_empty(steps + 1, *second.shape), bias.new_empty(steps + 1, *bias.shape)
-        seconds[0], biases[0] = second, bias
-        ones = target.new_ones(1, len(target))
-        for step in range(steps):
-            now = seconds[step]
-            active = torch.addmm(hidden, gram, moved[step], alpha=-1).relu_()
-            error = torch.addmm(biases[step], active, now).softmax(1).sub_(target).div_(len(target))
-            torch.add(moved[step], (error @ now.t()).mul_(active > 0), out=moved[step + 1])
-            error.mul_(rate)
-            torch.addmm(now, active.t(), error, alpha=-1, out=seconds[step + 1])
-            torch.addmm(biases[step][None], ones, error, alpha=-1, out=biases[step + 1][None])
-        ctx.save_for_backward(gram, hidden, target, rate, moved, seconds, biases)
-        return moved[-1].clone(), seconds[-1].clone(), biases[-1].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gram, hidden, target, rate, moved, seconds, biases = ctx.saved_tensors
-        g_moved, g_second, g_bias = (grad.clone() for grad in grads)
-        g_gram, g_hidden, g_target = torch.zeros_like(gram), torch.zeros_like(hidden), torch.zeros_like(target)
-        g_rate, nodes, ones = torch.zeros_like(rate), len(target), target.new_ones(1, len(target))
-        last = len(moved) - 1
-        for end in range(last, 0, -BLOCK):
-            part = slice(max(0, end - BLOCK), end)
-            before = moved[part]
-            active = (hidden - gram @ before).relu_()
-            mask = (active > 0).to(active.dtype)
-            share = torch.baddbmm(biases[part][:, None], active, seconds[part]).softmax(2)
-            error = (share - target) / nodes
-            scaled = error * -rate
-            g_active, g_error = torch.empty_like(active), torch.empty_like(error)
-            from_steps = torch.empty_like(error)
-            for step in range(len(before) - 1, -1, -1):
-                act, err, now, soft = active[step], error[step], seconds[part][step], share[step]
-                torch.addmm(g_bias, act, g_second, out=from_steps[step])
-                through = g_moved * mask[step]
-                back = torch.addmm(from_steps[step] * -rate, through, now, out=g_error[step])
-                weighted = soft * back
-                g_logits = torch.addcmul(weighted, soft, weighted.sum(1, keepdim=True), value=-1).div_(nodes)
-                both = torch.mm(g_logits, now.t()).addmm_(scaled[step], g_second.t())
-                torch.mul(both, mask[step], out=g_active[step])
-                g_second = g_second.addmm(through.t(), err).addmm_(act.t(), g_logits)
-                g_bias = torch.addmm(g_bias[None], ones, g_logits)[0]
-                g_moved = torch.addmm(g_moved, gram, g_active[step], alpha=-1)
-            g_rate -= (from_steps * error).sum()
-            g_target -= g_error.sum(0) / nodes
-            g_hidden += g_active.sum(0)
-            g_gram -= g_active.transpose(0, 1).flatten(1) @ before.transpose(0, 1).flatten(1).t()
-        return g_gram, g_hidden, g_second, g_bias, g_target, g_rate, None
-
-
-def matching_loss(
-    features: Tensor, target: Tensor, rate: Tensor, start: Weights, goal: Weights, steps: int, *, squared: bool
-) -> Tensor:
-    """ℒ of one segment.
-
-    Args:
-        features: X' [K, f].
-        target: labels as shares [K, C].
-        rate: η.
-        start: θ_t.
-        goal: θ_{t+p}.
-        steps: q.
-        squared: SFGC's ℒ; its root is GEOM's.
-    """
-    wide = F.pad(features, (0, 1), value=1.0)
-    moved, second, bias = _Student.apply(  # pyright: ignore
-        rate * (wide @ wide.t()), wide @ start.first, start.second, start.bias, target, rate, steps
-    )
-    end = Weights(start.first - rate * (wide.t() @ moved), second, bias)
-    left = sum((a - b).square().sum() for a, b in zip(end, goal, strict=True))
-    way = sum((a - b).square().sum() for a, b in zip(start, goal, strict=True))
-    ratio = torch.as_tensor(left / way)
-    return ratio if squared else ratio.sqrt()
 
 
 def condense_by_trajectories(
@@ -505,23 +275,3 @@ def _judge(
         return lambda features, target: kernel.error(features, target.argmax(1)).to(torch.float32)
     seen = receptive_field(inputs, val)
     return lambda features, target: student_error(features, target, seen, y, settings, seed)
-
-
-def student_error(
-    features: Tensor, target: Tensor, seen: Field, y: Tensor, settings: TrajectorySettings, seed: int
-) -> Tensor:
-    """Train a GCN on the condensed nodes, as GEOM's code does: its lowest error on validation nodes, by 20 epochs."""
-    hidden, generator = settings.expert.hidden, torch.Generator().manual_seed(seed)
-    weights = initial_weights(features.shape[1], hidden, target.shape[1], generator)
-    cohort = Cohort([Weights(*(part.to(features.device) for part in weights))])
-    optimizer = torch.optim.Adam(cohort.parameters, lr=1e-3, weight_decay=5e-4, fused=True)
-    own, equal = Field(features, None), target.new_full((len(target),), 1 / len(target))
-    errors = []
-    for epoch in range(settings.choice_epochs):
-        optimizer.zero_grad()
-        cohort.losses(own, target, equal).sum().backward()
-        optimizer.step()
-        if epoch % 20 == 0:
-            with torch.no_grad():
-                errors.append((cohort.logits(seen)[0].argmax(1) != y).float().mean())
-    return torch.stack(errors).min()
