@@ -183,7 +183,10 @@ def finetune_last_layer(
     learning_rate: float = 0.01,
     weight_decay: float = 5e-4,
 ) -> Classifier:
-    """Go on training the last layer on clean labels, from what it has learned; everything below stays as it is."""
+    """Go on training the last layer on clean labels, from what it has learned; everything below stays as it is.
+
+    The defaults are what served supervised methods best on validation nodes, on average over rates of wrong labels.
+    """
     gnn = copy.deepcopy(model.gnn).eval()
     layer = gnn.layers[-1].requires_grad_(True)
     with torch.no_grad():
