@@ -115,6 +115,6 @@ def check_device(name: str) -> None:
 
     try:
         torch.empty(0, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # a torch built without CUDA asserts
         reason = str(error).splitlines()[0]
         raise SettingError(f"device {name!r} cannot be used: {reason}. Try cpu") from error
