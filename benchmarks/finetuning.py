@@ -3,9 +3,9 @@
     PLGC_DATA=… python benchmarks/finetuning.py
 
 The paper does not say. A GCN trained on the whole graph and GECC (a quick, strong rival) learn from noisy labels of
-Cora and Citeseer; their last layers are then fine-tuned on the noise protocol's clean labels with every setting. Printed
-is the validation accuracy, mean over graphs and two seeds. The defaults of ``finetune_last_layer`` are the best by the
-mean over rates: the choice most favourable to supervised methods. A few minutes on one core.
+Cora and Citeseer; their last layers are then fine-tuned on the noise protocol's clean labels with every setting. It
+prints the validation accuracy, mean over graphs and two seeds. The defaults of ``finetune_last_layer`` are the best by
+the mean over rates: the choice most favourable to supervised methods. A few minutes on one core.
 """
 
 from __future__ import annotations
