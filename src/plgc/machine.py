@@ -54,6 +54,15 @@ def source_commit() -> str | None:
     return f"{head}+" if changed else head
 
 
+@cache
+def warm_up(device: str) -> None:
+    """Start a GPU and its libraries, once a process, before anything on it is timed: that alone takes seconds."""
+    if device.startswith("cuda"):
+        x = torch.rand(64, 64, device=device, requires_grad=True)
+        (x.detach().to_sparse_csr() @ (x @ x).softmax(1)).sum().backward()
+        torch.cuda.synchronize(device)
+
+
 def reset_peak_memory(device: str = "cpu") -> None:
     """Forget the peak so far, where the system allows it (Linux, CUDA); elsewhere the process's peak is kept."""
     if device.startswith("cuda"):

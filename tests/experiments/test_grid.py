@@ -166,3 +166,37 @@ def test_choice_among_records(choice: dict[str, Any], taken: bool) -> None:
     assert Choice(**choice).takes(asdict(cell)) is taken
     control = replace(cell, method="random_encoder", nodes=None, preset=None)
     assert Choice(**choice).takes(asdict(control)) is (taken or bool({"methods", "presets"} & set(choice)))
+
+
+def test_costly_methods_take_their_part_unless_they_are_named() -> None:
+    text = EXPERIMENT.replace(
+        "[[graphs]]",
+        '[costly.random]\ngraphs = ["cora"]\nnodes = [70]\nnoise = [0.5]\nseeds = 2\n\n[[graphs]]',
+        1,
+    )
+    grid = parse_experiment("grid", text)
+    taken = [cell for cell in cells(grid) if cell.method == "random"]
+    assert {(cell.graph, cell.nodes, cell.noise, cell.seed) for cell in taken} == {
+        ("cora", 70, 0.5, 0),
+        ("cora", 70, 0.5, 1),
+    }
+    assert len(taken) == 2 * 2  # shots
+    everything = [cell for cell in cells(parse_experiment("grid", EXPERIMENT)) if cell.method == "random"]
+    assert [cell for cell in cells(narrow(grid, Choice(methods=("random",)))) if cell.method == "random"] == everything
+    assert len([cell for cell in cells(narrow(grid, Choice(seeds=1))) if cell.method == "random"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ('graphs = ["coro"]', "'coro' is not in the experiment: choose cora, citation_dblpv7"),
+        ("nodes = [71]", "71 is not in the experiment: choose 35, 70, 140"),
+        ("noise = []", "noise is empty"),
+        ("seeds = 0", "seeds is 0"),
+        ("rates = [1]", "unknown key 'rates'"),
+    ],
+)
+def test_wrong_parts_are_refused(part: str, wrong: str) -> None:
+    text = EXPERIMENT.replace("[[graphs]]", f"[costly.random]\n{part}\n\n[[graphs]]", 1)
+    with pytest.raises(SettingError, match=wrong.replace("[", r"\[")):
+        parse_experiment("grid", text)

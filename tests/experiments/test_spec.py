@@ -8,7 +8,7 @@ from plgc.errors import SettingError
 from plgc.experiments.grid import cells
 from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, parse_experiment
 
-SHIPPED = ("clustering", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift", "table3", "table4")
+SHIPPED = ("clustering", "cost", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift", "table3", "table4")
 SMALL = """
 title = "Small"
 task = "node"

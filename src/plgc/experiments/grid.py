@@ -12,7 +12,7 @@ from typing import Any
 
 from plgc.errors import SettingError
 from plgc.evaluation import CONTROLS
-from plgc.experiments.spec import Experiment, GraphPlan
+from plgc.experiments.spec import Experiment, GraphPlan, Part
 from plgc.graphs.catalog import normalised
 from plgc.methods import method_named
 from plgc.protocol import Protocol
@@ -78,7 +78,8 @@ class Choice:
 def narrow(experiment: Experiment, choice: Choice) -> Experiment:
     """The experiment with the chosen graphs, methods, sizes, levels and seeds; unknown ones are refused.
 
-    Methods and levels may be others than the file's. The paper's numbers follow the sizes and methods.
+    Methods and levels may be others than the file's. The paper's numbers follow the sizes and methods. Costly methods
+    that are named run all that is asked for, not the part that the file has for them.
     """
     graphs = experiment.graphs
     if choice.datasets is not None:
@@ -112,7 +113,8 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
     if choice.presets is not None:
         graphs = tuple(replace(graph, presets=choice.presets) for graph in graphs)
     methods = choice.methods or experiment.methods
-    return replace(experiment, graphs=graphs, methods=methods, levels=levels)
+    costly = {} if choice.methods else experiment.costly
+    return replace(experiment, graphs=graphs, methods=methods, levels=levels, costly=costly)
 
 
 def _only_nodes(graph: GraphPlan, nodes: tuple[int, ...]) -> GraphPlan:
@@ -138,7 +140,10 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
         entry = method_named(method)
         presets = (graph.presets or experiment.presets) if entry.presets else (None,)
         sizes = graph.nodes if entry.sized else (None,)
+        part = experiment.costly.get(method, Part())
         for preset, nodes, setting in itertools.product(presets, sizes, settings):
+            if not _in_part(part, graph.name, nodes, setting.get("noise"), seed):
+                continue
             yield Cell(
                 experiment=experiment.name,
                 graph=graph.name,
@@ -154,6 +159,11 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
                 imbalance=setting.get("imbalance"),
                 inductive=graph.inductive,
             )
+
+
+def _in_part(part: Part, graph: str, nodes: int | None, noise: float | None, seed: int) -> bool:
+    wanted = ((part.graphs, graph), (part.nodes, nodes), (part.noise, noise))
+    return all(values is None or value in values for values, value in wanted) and seed < (part.seeds or seed + 1)
 
 
 def _require(condition: bool, message: str) -> None:

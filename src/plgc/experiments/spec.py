@@ -74,6 +74,28 @@ class GraphPlan:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The part of the grid that a costly method takes, where it is not asked for by name; None: all of it.
+
+    Attributes:
+        graphs: by name.
+        nodes: of their sizes.
+        noise: of the rates.
+        seeds: how many, from 0.
+    """
+
+    graphs: tuple[str, ...] | None = None
+    nodes: tuple[int, ...] | None = None
+    noise: tuple[float, ...] | None = None
+    seeds: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("graphs", "nodes", "noise"):
+            _require(getattr(self, name) != (), f"{name} is empty: name at least one, or leave it out")
+        _require(self.seeds is None or self.seeds >= 1, f"seeds is {self.seeds}, at least 1 is needed")
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A whole experiment, as its file says.
 
@@ -91,6 +113,7 @@ class Experiment:
         levels: values of shots, noise, imbalance or backbone to go through.
         across: the level that runs along a table's row; none gives one figure a row, beside the paper's.
         reuse: whether a condensed graph may serve several cells; where not, every cell condenses anew.
+        costly: what part of all this a method takes that needs minutes or hours a cell.
         pending: what is still missing before it can run; None once it can.
     """
 
@@ -107,6 +130,7 @@ class Experiment:
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     across: str | None = None
     reuse: bool = True
+    costly: Mapping[str, Part] = field(default_factory=dict)
     pending: str | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +142,7 @@ class Experiment:
         for method in self.methods:
             method_named(method)
         _check_levels(self.levels)
+        _check_costly(self)
         _require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:
@@ -153,7 +178,8 @@ def parse_experiment(name: str, text: str) -> Experiment:
         graphs = tuple(_graph_plan(graph) for graph in values.pop("graphs"))
         levels = {key: _listed(key, found) for key, found in values.pop("levels", {}).items()}
         lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets", "also") if key in values}
-        return Experiment(name=name, graphs=graphs, levels=levels, **lists, **values)
+        costly = {method: _part(method, found) for method, found in values.pop("costly", {}).items()}
+        return Experiment(name=name, graphs=graphs, levels=levels, costly=costly, **lists, **values)
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"experiment {name}: not a TOML file ({error})") from error
     except (AttributeError, TypeError, SettingError) as error:
@@ -166,6 +192,23 @@ def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
     levels = {key: found.pop(key) for key in LEVELS if key in found}
     _check_keys(found, GraphPlan, f"graph {found.get('name')!r}: ", given={"levels"})
     return GraphPlan(**found, levels=levels)
+
+
+def _part(method: str, values: Mapping[str, Any]) -> Part:
+    _check_keys(values, Part, f"costly {method!r}: ", given=set())
+    return Part(**{key: found if key == "seeds" else _listed(key, found) for key, found in values.items()})
+
+
+def _check_costly(experiment: Experiment) -> None:
+    """A part names what the experiment has: a slip of the pen would leave cells out without a word."""
+    names = [graph.name for graph in experiment.graphs]
+    sizes = [count for graph in experiment.graphs for count in graph.nodes]
+    for method, part in experiment.costly.items():
+        method_named(method)
+        for values, known in ((part.graphs, names), (part.nodes, sizes)):
+            for value in values or ():
+                listed = ", ".join(map(str, known))
+                _require(value in known, f"costly {method!r}: {value!r} is not in the experiment: choose {listed}")
 
 
 def _listed(key: str, values: Any) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from plgc.files import write_atomically
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import fingerprint
-from plgc.machine import peak_memory, reset_peak_memory
+from plgc.machine import peak_memory, reset_peak_memory, warm_up
 from plgc.methods import condense_with, method_named
 from plgc.progress import Progress
 
@@ -59,6 +59,7 @@ def condense_once(
     path = None if store is None else store / f"{key}.safetensors"
     if path is not None and (kept := _open(path)) is not None:
         return kept
+    warm_up(device)
     reset_peak_memory(device)
     start = time.perf_counter()
     condensed = condense_with(
