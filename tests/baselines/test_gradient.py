@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.baselines import gradient
-from plgc.baselines.gradient import METHODS, condense_by_gradients, match_epoch, train_model
+from plgc.baselines.gradient import METHODS, condense_by_gradients
+from plgc.baselines.gradient_loop import Matching, train_model
 from plgc.baselines.gradient_settings import DENSE, GradientSettings, published_settings
 from plgc.baselines.matching import (
     TINY,
@@ -273,13 +274,13 @@ def test_steps_lower_the_distance(method: str, inputs: Inputs, labels: TrainingL
         return gradient_distance(real, ours, task.coefficient).item()
 
     before, features = distance(), state.features.detach().clone()
-    match_epoch(task, state, settings, seeded(5))
+    Matching(task, state, settings).epoch(seeded(5))
     middle = distance()
     assert middle < before * (0.99 if method == "gcond" else 0.7)
     # GCond's first epochs move the adjacency, the others the features.
     assert torch.equal(features, state.features) == (method == "gcond")
     state.epoch = settings.adjacency_epochs
-    match_epoch(task, state, settings, seeded(5))
+    Matching(task, state, settings).epoch(seeded(5))
     assert distance() < middle
     assert not torch.equal(features, state.features)
 

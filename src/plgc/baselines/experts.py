@@ -4,7 +4,8 @@ SFGC (Zheng et al., 2023) and GEOM (Zhang et al., 2024) match a student's traini
 GCN without dropout, softmax(Â relu(Â X W1 + b1) W2 + b2), trained on all training nodes. Three things keep it cheap:
 
 - Â X is computed once, and only for the nodes that training nodes see: their closed neighbourhood;
-- experts train side by side, their first layers as the columns of one wide matrix, and share every product;
+- experts train side by side, their first layers as the columns of one wide matrix, and share every product (on a GPU
+  in TF32: experts are many and need not be exact);
 - of a trajectory, only the epochs that can be drawn are kept.
 
 GEOM's experts start with easy nodes (curriculum): those whose neighbours are of one class.
@@ -12,10 +13,11 @@ GEOM's experts start with easy nodes (curriculum): those whose neighbours are of
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -180,7 +182,8 @@ def train_experts(
         def report(message: str, done: int, total: int, before: int = index * keep[-1]) -> None:
             (progress or silent)(message, before + done, len(files) * keep[-1])
 
-        _train(cohort, field, target, order, settings, keep, values[group], file, report)
+        with _short_products():
+            _train(cohort, field, target, order, settings, keep, values[group], file, report)
     return Trajectories(values, keep, width, settings.hidden, classes)
 
 
@@ -236,6 +239,17 @@ def _train(
         if epoch == keep[-1] or time.monotonic() - saved > SAVE_PAUSE:
             file.save({"kept": kept, **state(cohort.parameters, optimizer)}, {"done": epoch})
             saved = time.monotonic()
+
+
+@contextlib.contextmanager
+def _short_products() -> Iterator[None]:
+    """Let GPUs round the factors of a product to 10 bits."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def nodes_shown(settings: ExpertSettings, epoch: int, nodes: int) -> int:

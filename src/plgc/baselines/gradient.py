@@ -16,8 +16,8 @@ citation networks and Reddit, that is the same thing; for the published MLP-SGC 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
@@ -25,18 +25,11 @@ from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
 from plgc.backbone import propagated_features
+from plgc.baselines.gradient_loop import Matching, State, adam
 from plgc.baselines.gradient_settings import GradientSettings, published_settings
-from plgc.baselines.matching import (
-    MatchingTask,
-    PairAdjacency,
-    draw_model,
-    gradient_distance,
-    loss_gradients,
-    pose_task,
-    strong_edges,
-)
+from plgc.baselines.matching import MatchingTask, PairAdjacency, pose_task
 from plgc.baselines.result import labelled_artifact
-from plgc.checkpoint import Checkpoint, checkpoint_in
+from plgc.checkpoint import checkpoint_in
 from plgc.errors import SettingError
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
@@ -105,8 +98,9 @@ def condense_by_gradients(
         threads=torch.get_num_threads(),
     )
     state.restore(kept, generator)
+    matching = Matching(task, state, settings)
     for epoch in range(state.epoch + 1, settings.epochs + 1):
-        state.curve.append(float(match_epoch(task, state, settings, generator)))
+        state.curve.append(float(matching.epoch(generator)))
         state.epoch = epoch
         if epoch == settings.epochs or (labels.val.numel() and epoch in settings.evaluate):
             result = state.result(settings.threshold)
@@ -137,57 +131,15 @@ def condense_by_gradients(
     return condensed
 
 
-def match_epoch(task: MatchingTask, state: State, settings: GradientSettings, generator: torch.Generator) -> Tensor:
-    """One model θ_0, trained on the condensed graph while this is fitted to it; the mean distance by class."""
-    weights, biases = draw_model(task.widths, generator, state.features.device)
-    model = torch.optim.Adam([*weights, *biases], lr=settings.model_rate, fused=True)
-    moves_adjacency = (
-        state.adjacency is not None and state.epoch % settings.adjacency_period < settings.adjacency_epochs
-    )
-    optimizer = state.optimizers["adjacency" if moves_adjacency else "features"]
-    total = torch.zeros((), device=state.features.device)
-    for outer in range(settings.outer_steps):
-        x = task.propagate(state.features, state.adjacency)
-        if outer > 0:
-            train_model(model, weights, biases, x.detach(), task.target, settings.inner_steps)
-        real, _ = loss_gradients(task.real_rows(generator), task.classes, task.real_share, weights, biases)
-        synthetic, _ = loss_gradients(task.rows(x), task.classes, task.share, weights, biases)
-        distance = gradient_distance(real, synthetic, task.coefficient)
-        _step(optimizer, distance)
-        total += distance.detach()
-    return total / (settings.outer_steps * len(task.classes))
-
-
-@torch.no_grad()
-def train_model(
-    optimizer: torch.optim.Optimizer, weights: list[Tensor], biases: list[Tensor], x: Tensor, target: Tensor, steps: int
-) -> None:
-    """Let the model learn from the condensed nodes, all of them at every step."""
-    share = torch.full((len(x),), 1 / len(x), device=x.device)
-    for _ in range(steps):
-        by_weight, by_bias = loss_gradients(x, target, share, weights, biases)
-        for parameter, gradient in zip([*weights, *biases], [*by_weight, *by_bias], strict=True):
-            parameter.grad = gradient
-        optimizer.step()
-
-
-def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Move what this optimiser moves, and compute the gradients of nothing else."""
-    parameters = optimizer.param_groups[0]["params"]
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-        parameter.grad = gradient
-    optimizer.step()
-
-
 def _start(
     task: MatchingTask, inputs: Inputs, method: str, settings: GradientSettings, generator: torch.Generator
 ) -> State:
     features = propagated_features(inputs, 0)[task.start].clone().requires_grad_()
-    optimizers = {"features": torch.optim.Adam([features], lr=settings.feature_rate, fused=True)}
+    optimizers = {"features": adam([features], settings.feature_rate)}
     adjacency = None
     if method == "gcond":
         adjacency = PairAdjacency(features.shape[1], settings.adjacency_hidden, generator).to(features.device)
-        optimizers["adjacency"] = torch.optim.Adam(adjacency.parameters(), lr=settings.adjacency_rate, fused=True)
+        optimizers["adjacency"] = adam(list(adjacency.parameters()), settings.adjacency_rate)
     return State(features, adjacency, optimizers)
 
 
@@ -225,73 +177,3 @@ def _validation_accuracy(
         score=accuracy,
     )
     return accuracy(model)
-
-
-@dataclass
-class State:
-    """Where a run stands.
-
-    Attributes:
-        features: X'.
-        adjacency: g_Φ; None where A' = I.
-        optimizers: of X' and of Φ.
-        epoch: epochs done.
-        curve: mean matching distance of every epoch.
-        best: features and edges of the best of the epochs that were looked at.
-        choice: which epoch that was, and its validation accuracy.
-    """
-
-    features: Tensor
-    adjacency: PairAdjacency | None
-    optimizers: dict[str, torch.optim.Adam]
-    epoch: int = 0
-    curve: list[float] = field(default_factory=list)
-    best: dict[str, Tensor] = field(default_factory=dict)
-    choice: dict[str, float | int] = field(default_factory=dict)
-
-    @torch.no_grad()
-    def result(self, threshold: float) -> dict[str, Tensor]:
-        """X' and the edges of A', as they are now."""
-        result = {"features": self.features.detach().clone()}
-        if self.adjacency is not None:
-            result["edge_index"], result["edge_weight"] = strong_edges(self.adjacency(self.features), threshold)
-        return result
-
-    def keep_best(self, result: dict[str, Tensor], accuracy: float | None) -> None:
-        """Keep this result if it does better than the best so far, or if there is nothing to tell them apart by."""
-        if accuracy is None:
-            self.best, self.choice = result, {"epoch": self.epoch}
-        elif accuracy > self.choice.get("validation_accuracy", -1.0):
-            self.best, self.choice = result, {"epoch": self.epoch, "validation_accuracy": accuracy}
-
-    def save(self, kept: Checkpoint, generator: torch.Generator) -> None:
-        """Write everything that the epochs to come depend on."""
-        tensors = {"generator": generator.get_state(), **{f"best.{name}": part for name, part in self.best.items()}}
-        for name, parameter, memory in self._parameters():
-            tensors[name] = parameter
-            tensors.update({f"{name}.{part}": value for part, value in memory.items()})
-        kept.save(tensors, {"epoch": self.epoch, "curve": self.curve, "choice": self.choice})
-
-    def restore(self, kept: Checkpoint, generator: torch.Generator) -> None:
-        """Go on from a checkpoint, if there is one."""
-        found = kept.load()
-        if found is None:
-            return
-        tensors, values = found
-        self.epoch, self.curve, self.choice = values["epoch"], values["curve"], values["choice"]
-        generator.set_state(tensors["generator"])
-        device = self.features.device
-        self.best = {
-            name.removeprefix("best."): part.to(device) for name, part in tensors.items() if name.startswith("best.")
-        }
-        with torch.no_grad():
-            for name, parameter, memory in self._parameters():
-                parameter.copy_(tensors[name])
-                parts = ("step", "exp_avg", "exp_avg_sq") if f"{name}.step" in tensors else ()
-                memory.update({part: tensors[f"{name}.{part}"].to(device) for part in parts})
-
-    def _parameters(self) -> Iterator[tuple[str, Tensor, dict[str, Tensor]]]:
-        """Everything that is learned: a name, the tensor, and what its optimiser remembers of it."""
-        for name, optimizer in self.optimizers.items():
-            for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
-                yield f"{name}.{number}", parameter, optimizer.state[parameter]

@@ -45,7 +45,7 @@ class GradientSettings:
     adjacency_epochs: int = 10
     threshold: float = 0.05
     batch: int = 256
-    evaluate: tuple[int, ...] = (100, 200, 400, 600, 800, 1000)
+    evaluate: tuple[int, ...] = (1, 5, 20, 100, 200, 400, 600, 800, 1000)
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
