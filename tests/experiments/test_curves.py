@@ -151,7 +151,7 @@ def test_page_follows_its_records(publish: ModuleType, tmp_path: Path, capsys: p
     results, docs = tmp_path / "results", tmp_path / "docs"
     write_records(results / "curve", make_records("noise"))
     path = write_records(results / "grid", make_records(None, "grid"))
-    where = ["--results", str(results), "--docs", str(docs)]
+    where = ["--results", str(results), "--docs", str(docs), "--readme", str(tmp_path / "README.md")]
     assert publish.main([*where, "--check"]) == 1
     assert publish.main(where) == 0
     assert publish.main([*where, "--check"]) == 0
@@ -178,7 +178,8 @@ def test_page_holds_the_summary_and_needs_its_figures(publish: ModuleType, tmp_p
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "results_summary.md").write_text("## In short\n\nBy hand, *verbatim*.\n", encoding="utf-8")
-    where = ["--results", str(tmp_path / "results"), "--docs", str(docs)]
+    readme = tmp_path / "README.md"
+    where = ["--results", str(tmp_path / "results"), "--docs", str(docs), "--readme", str(readme)]
     assert publish.main(where) == 0
     page = (docs / "results.md").read_text(encoding="utf-8")
     assert page.index("# Results") < page.index("## In short\n\nBy hand, *verbatim*.\n") < page.index("## curve")

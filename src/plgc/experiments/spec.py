@@ -142,7 +142,6 @@ class Experiment:
         for method in self.methods:
             method_named(method)
         _check_levels(self.levels)
-        _check_costly(self)
         _require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:
@@ -179,7 +178,9 @@ def parse_experiment(name: str, text: str) -> Experiment:
         levels = {key: _listed(key, found) for key, found in values.pop("levels", {}).items()}
         lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets", "also") if key in values}
         costly = {method: _part(method, found) for method, found in values.pop("costly", {}).items()}
-        return Experiment(name=name, graphs=graphs, levels=levels, costly=costly, **lists, **values)
+        experiment = Experiment(name=name, graphs=graphs, levels=levels, costly=costly, **lists, **values)
+        _check_costly(experiment)
+        return experiment
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"experiment {name}: not a TOML file ({error})") from error
     except (AttributeError, TypeError, SettingError) as error:
