@@ -241,9 +241,10 @@ def test_the_kernel_looks_at_a_sample_of_many_validation_nodes(
         asked.append((val, label))
         return regression(inputs, val, label, *rest)
 
+    kernel = replace(SFGC, iterations=1, choice="kernel", choose_every=1)
     monkeypatch.setattr(trajectory, "KERNEL_NODES", 5)
     monkeypatch.setattr(trajectory, "regression", spy)
-    condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=replace(SFGC, iterations=1))
+    condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=kernel)
     ((val, label),) = asked
     assert val.unique().numel() == 5
     assert set(val.tolist()) <= set(labels.val.tolist())

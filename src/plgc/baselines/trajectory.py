@@ -7,8 +7,8 @@ A student GCN starts where an expert stood after t epochs, takes q steps of grad
 
 X' follows the gradient of ℒ through all q steps, and so does the student's step size η. GEOM draws t from a window that
 widens with the iterations, learns soft labels where its authors do, and adds β times the loss of X' under the expert's
-last weights. SFGC keeps the X' that a graph neural tangent kernel finds best on validation nodes, GEOM the one that
-trains the best GCN; without validation labels the last one counts.
+last weights. The X' is kept that trains the best GCN on validation nodes, or that a graph neural tangent kernel finds
+best there (SFGC's own rule); without validation labels the last one counts.
 
 Where we differ from the authors' code: SFGC's first iteration there uses the edges among the chosen nodes, ours has
 A' = I throughout; GEOM orders the training nodes by true labels of all their neighbours, test nodes among them, ours by
@@ -117,7 +117,7 @@ def condense_by_trajectories(
         experts,
         settings,
         squared=method == "sfgc",
-        judge=_judge(inputs, labels, settings, method, seed),
+        judge=_judge(inputs, labels, settings, seed),
         seed=seed,
         checkpoint=checkpoint,
         run={**run, "settings": asdict(settings), "nodes": nodes, "seed": seed},
@@ -260,14 +260,12 @@ def _check(losses: Tensor, iteration: int) -> None:
         )
 
 
-def _judge(
-    inputs: Inputs, labels: TrainingLabels, settings: TrajectorySettings, method: str, seed: int
-) -> Judge | None:
+def _judge(inputs: Inputs, labels: TrainingLabels, settings: TrajectorySettings, seed: int) -> Judge | None:
     """What an iteration is chosen by, if there are validation labels."""
     if not labels.val.numel():
         return None
     val, y = labels.val, labels.y[labels.val].to(inputs.device)
-    if method == "sfgc":
+    if settings.choice == "kernel":
         if val.numel() > KERNEL_NODES:
             some = torch.randperm(val.numel(), generator=torch.Generator().manual_seed(seed))[:KERNEL_NODES]
             val, y = val[some], y[some.to(inputs.device)]
