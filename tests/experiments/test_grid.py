@@ -200,3 +200,14 @@ def test_wrong_parts_are_refused(part: str, wrong: str) -> None:
     text = EXPERIMENT.replace("[[graphs]]", f"[costly.random]\n{part}\n\n[[graphs]]", 1)
     with pytest.raises(SettingError, match=wrong.replace("[", r"\[")):
         parse_experiment("grid", text)
+
+
+def test_methods_without_labels_run_once_for_all_rates_of_wrong_labels() -> None:
+    grid = parse_experiment(
+        "grid", EXPERIMENT.replace('task = "node"', 'task = "link"').replace('"whole"', '"whole", "gecc"')
+    )
+    rates = {method: {cell.noise for cell in cells(grid) if cell.method == method} for method in grid.methods}
+    assert rates.pop("random") == rates.pop("gecc") == {0.0, 0.5, 0.9}
+    assert set(map(frozenset, rates.values())) == {frozenset({None})}
+    identities = [cell.identity() for cell in cells(grid)]
+    assert len(identities) == len(set(identities))

@@ -34,11 +34,20 @@ STYLES: dict[str, dict[str, Any]] = {
     "kcenter": {"color": "#cc79a7", "marker": "D"},
     "kcenter-labelfree": {"color": "#cc79a7", "marker": "D", "linestyle": "--"},
     "coarsening": {"color": "#e69f00", "marker": "P"},
+    "ctgc": {"color": "#117733", "marker": "s"},
+    "gecc": {"color": "#882255", "marker": "o"},
+    "cgc-x": {"color": "#882255", "marker": "o", "linestyle": "--"},
+    "gcdm-x": {"color": "#999933", "marker": "<"},
+    "dc-graph": {"color": "#aa7744", "marker": ">"},
+    "gcond-x": {"color": "#332288", "marker": "d"},
+    "gcond": {"color": "#332288", "marker": "d", "linestyle": "--"},
+    "sfgc": {"color": "#661100", "marker": "X"},
+    "geom": {"color": "#661100", "marker": "X", "linestyle": "--"},
     "whole": {"color": "black", "marker": "x"},
     "propagated_features": {"color": "0.45", "marker": ".", "linestyle": "--"},
     "random_encoder": {"color": "0.65", "marker": ".", "linestyle": (0, (1, 1.5))},
 }
-OTHER = {"color": "#999933", "marker": "*"}
+OTHER = {"color": "#dd5566", "marker": "*"}
 OURS, WIDTH, COLUMNS = "plgc", 3.6, 3  # inches of a panel; panels side by side
 Panel = tuple[str, int | None, tuple[Any, ...]]
 
@@ -129,17 +138,24 @@ def _legend_place(name: str) -> tuple[int, str]:
 
 def _draw_panel(axes: Axes, entries: Sequence[Entry], across: str, values: Sequence[Any]) -> None:
     values = [value for value in values if any(entry.level(across) == value for entry in entries)]
+    if across == "noise" and len(values) > 1:
+        values = [value for value in values if value is not None]
     numeric = across == "noise"  # the others grow by factors, or are names: they are set at equal distances
-    places = {value: value if numeric else place for place, value in enumerate(values)}
+    places = {value: value if numeric and value is not None else place for place, value in enumerate(values)}
     lines: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         lines.setdefault((entry.method, entry.name), []).append(entry)
     joined = across != "backbone"  # kinds have no order: their points stand side by side
     for number, ((method, name), members) in enumerate(lines.items()):
         aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
-        members = sorted(members, key=lambda entry: places[entry.level(across)])
-        x = [places[entry.level(across)] + aside for entry in members]
-        _draw_line(axes, method, name, x, [mean_std(entry.values.values()) for entry in members], joined)
+        points = [
+            (place + aside, mean_std(entry.values.values()))
+            for value, place in places.items()
+            for entry in members
+            if entry.level(across) in (value, None if numeric else value)  # what holds at any rate holds at each
+        ]
+        x, spreads = zip(*sorted(points), strict=True)
+        _draw_line(axes, method, name, x, spreads, joined)
     axes.set_xticks([places[value] for value in values], [level_name(across, value) for value in values])
     axes.set_xlabel(AXES[across], fontsize=9)
     axes.tick_params(labelsize=8)

@@ -141,7 +141,8 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
         presets = (graph.presets or experiment.presets) if entry.presets else (None,)
         sizes = graph.nodes if entry.sized else (None,)
         part = experiment.costly.get(method, Part())
-        for preset, nodes, setting in itertools.product(presets, sizes, settings):
+        own = settings if reads_labels(method, experiment.task) else _without_noise(settings)
+        for preset, nodes, setting in itertools.product(presets, sizes, own):
             if not _in_part(part, graph.name, nodes, setting.get("noise"), seed):
                 continue
             yield Cell(
@@ -161,9 +162,20 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
             )
 
 
+def reads_labels(method: str, task: str) -> bool:
+    """Whether labels play a part at all: if not, one run without a rate of wrong ones stands for every rate."""
+    return task != "link" or (method_named(method).supervised and method_named(method).condenses)
+
+
+def _without_noise(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rest = [{level: value for level, value in setting.items() if level != "noise"} for setting in settings]
+    return [setting for place, setting in enumerate(rest) if setting not in rest[:place]]
+
+
 def _in_part(part: Part, graph: str, nodes: int | None, noise: float | None, seed: int) -> bool:
     wanted = ((part.graphs, graph), (part.nodes, nodes), (part.noise, noise))
-    return all(values is None or value in values for values, value in wanted) and seed < (part.seeds or seed + 1)
+    taken = all(values is None or value is None or value in values for values, value in wanted)
+    return taken and seed < (part.seeds or seed + 1)
 
 
 def _require(condition: bool, message: str) -> None:

@@ -197,7 +197,8 @@ def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
 
 def _part(method: str, values: Mapping[str, Any]) -> Part:
     _check_keys(values, Part, f"costly {method!r}: ", given=set())
-    return Part(**{key: found if key == "seeds" else _listed(key, found) for key, found in values.items()})
+    found: dict[str, Any] = {key: v if key == "seeds" else _listed(key, v) for key, v in values.items()}
+    return Part(**found)
 
 
 def _check_costly(experiment: Experiment) -> None:

@@ -140,11 +140,11 @@ def mean_std(values: Collection[float]) -> tuple[float, float | None]:
 
 
 def level_name(level: str, value: Any) -> str:
-    """A level's value in a heading or on an axis; no number of labels means all of them."""
+    """A level's value in a heading or on an axis; no number of labels means all of them, no rate of noise any."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:
-        return ALL if level in ("shots", "labels") else NONE
+        return ALL if level in ("shots", "labels") else "any" if level == "noise" else NONE
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -183,13 +183,18 @@ def _pair_with_controls(entries: Collection[Entry]) -> None:
     """The difference to the better control, on the seeds that the method and the controls have in common."""
     controls = {(e.method, e.graph, e.protocol): e.values for e in entries if e.method in CONTROLS}
     for entry in entries:
-        near = {name: controls.get((name, entry.graph, entry.protocol), {}) for name in CONTROLS}
+        places = [(entry.graph, entry.protocol), (entry.graph, _any_rate(entry.protocol))]
+        near = {name: next((controls[name, *p] for p in places if (name, *p) in controls), {}) for name in CONTROLS}
         near = {name: values for name, values in near.items() if values}
         seeds = sorted(set(entry.values).intersection(*near.values()))
         if near and seeds and entry.method not in CONTROLS:
             means = {name: statistics.fmean(values[seed] for seed in seeds) for name, values in near.items()}
             entry.control = max(means, key=means.__getitem__)
             entry.pairs = [entry.values[seed] - near[entry.control][seed] for seed in seeds]
+
+
+def _any_rate(protocol: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(None if name == "noise" else value for name, value in zip(PROTOCOL, protocol, strict=True))
 
 
 def _order(experiment: Experiment) -> Any:
