@@ -278,9 +278,10 @@ def test_refusals(graph: Data, ours: plgc.CondensedGraph, rival: plgc.CondensedG
             learn(method, case)
     with pytest.raises(SettingError, match="ssl needs the number of prototypes: give nodes"):
         learn("ssl", case)
-    for several in ([rival, rival], [ours, rival]):
-        with pytest.raises(ArtifactError, match="cannot be combined yet"):
-            learn("random", case, several)
+    with pytest.raises(ArtifactError, match=r"with labels .* and without .* cannot be combined"):
+        learn("random", case, [ours, rival])
+    with pytest.raises(SettingError, match="combine and weights are for files with pseudo-labels"):
+        learn("random", case, [rival, rival], combine="heads")
     with pytest.raises(SettingError, match="on is 'all'"):
         score(learn("plgc", case, [ours]), case, "node", on="all")
 

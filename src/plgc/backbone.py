@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
+from plgc.combine import Target, combine_sources, reference_source, resolve_combination, rotate_target
 from plgc.encoder import GNN, KINDS
-from plgc.errors import ArtifactError, GraphError, SettingError
+from plgc.errors import GraphError, SettingError
 from plgc.inputs import Inputs, prepare
 from plgc.propagate import SparseFeatures, propagate
 from plgc.pseudo_labels import unit_blocks
@@ -111,77 +112,75 @@ def reconstruct(
     seed: int = 0,
     device: str = "cpu",
     settings: BackboneSettings | None = None,
+    combine: str | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Backbone:
     """Rebuild a frozen backbone from one condensed graph, or from several (one per source).
 
-    Several sources share the trunk and have one output head each: independently trained encoders live in unrelated
-    spaces, so that one common output would have to satisfy contradictory targets.
-
     Args:
-        condensed: what :func:`plgc.condense` returned or :meth:`CondensedGraph.load` opened.
+        condensed: what :func:`plgc.condense` returned or :meth:`CondensedGraph.load` opened. Several may differ in
+            size, seed, encoders and package version, but not in their features.
         kind: the backbone's kind: gcn, sage, gat, gin, sgc or mlp; it need not be the encoder's.
         seed: of the initial weights.
         device: where to compute.
         settings: everything else; overrides ``kind``.
+        combine: how several sources share the output: ``heads``, ``procrustes``, ``shared-seed`` or ``sum``
+            (:mod:`plgc.combine`). By default heads; the sum where every source comes from the ``paper`` preset.
+        weights: one positive number per source, its weight in the loss; only ratios matter. By default equal.
     """
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
+    combine = resolve_combination(sources, combine)
+    targets, blocks = combine_sources(sources, combine, weights, device)
     settings = settings or BackboneSettings(kind=kind, skip=all(s.settings.get("preset") != "paper" for s in sources))
-    _check_compatible(sources)
-    pairs = [(source.features.to(device), _targets(source).to(device), source.blocks) for source in sources]
-    blocks = tuple(width for source in sources for width in source.blocks)
-    backbone = Backbone(settings, sources[0].num_features, blocks, sources[0].scaling, seed).to(device)
-    _fit(backbone, pairs)
+    if combine == "procrustes" and len(sources) > 1:
+        targets, blocks = _align(settings, sources, targets, seed, device)
+    return _rebuild(settings, sources[0], targets, blocks, seed, device)
+
+
+def _align(
+    settings: BackboneSettings, sources: list[CondensedGraph], targets: list[Target], seed: int, device: str
+) -> tuple[list[Target], tuple[int, ...]]:
+    """Fit a backbone to the reference alone, and rotate the other sources' pseudo-labels to what it gives for them."""
+    chosen = reference_source(sources)
+    blocks = sources[chosen].blocks
+    reference = _rebuild(settings, sources[chosen], [targets[chosen]], blocks, seed, device)
+    width = sum(blocks)
+    return [
+        target
+        if index == chosen
+        else rotate_target(target, reference.embed_condensed(sources[index])[:, :width], blocks)
+        for index, target in enumerate(targets)
+    ], blocks
+
+
+def _rebuild(
+    settings: BackboneSettings,
+    source: CondensedGraph,
+    targets: list[Target],
+    blocks: tuple[int, ...],
+    seed: int,
+    device: str,
+) -> Backbone:
+    backbone = Backbone(settings, source.num_features, blocks, source.scaling, seed).to(device)
+    _fit(backbone, targets)
     return backbone.requires_grad_(False).eval()
 
 
-def _targets(source: CondensedGraph) -> Tensor:
-    if source.pseudo_labels is None:
-        raise ArtifactError(
-            f"this condensed graph was made by {source.method} and has class labels, not pseudo-labels: a backbone "
-            "cannot be rebuilt from it. 'plgc evaluate' trains a classifier on it instead"
-        )
-    if source.edge_index is not None:
-        raise ArtifactError(
-            f"this condensed graph was made by {source.method} and has edges, which a backbone would leave out: give "
-            "it alone to 'plgc evaluate', which rebuilds a model its own way"
-        )
-    return source.pseudo_labels
-
-
-def _fit(backbone: Backbone, sources: list[tuple[Tensor, Tensor, tuple[int, ...]]]) -> None:
-    """min_θ Σ_sources mean_k ‖ỹ_k − z_k‖²: each source's nodes against its own columns of the output."""
+def _fit(backbone: Backbone, targets: list[Target]) -> None:
+    """min_θ Σ_sources weight · mean_k ‖ỹ_k − z_k‖²: each source's nodes against its columns of the output."""
     settings = backbone.settings
     optimizer = torch.optim.Adam(backbone.gnn.parameters(), lr=settings.learning_rate, fused=True)
-    features = torch.cat([x for x, _, _ in sources])
-    sizes, widths = [len(x) for x, _, _ in sources], [y.shape[1] for _, y, _ in sources]
+    features = torch.cat([target.features for target in targets])
+    sizes = [len(target.features) for target in targets]
     for _ in range(settings.steps):
         output = backbone.gnn(features, None)
         loss = torch.zeros((), device=output.device)
-        for index, rows in enumerate(output.split(sizes)):
-            _, target, blocks = sources[index]
-            own = rows.split(widths, dim=1)[index]
-            loss = loss + (unit_blocks(own, blocks) - target).pow(2).sum(1).mean()
+        for target, rows in zip(targets, output.split(sizes), strict=True):
+            loss = loss + target.loss(rows)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         backbone.losses.append(float(loss.detach()))
-
-
-def _check_compatible(sources: list[CondensedGraph]) -> None:
-    if not sources:
-        raise SettingError("no condensed graph given: a backbone is rebuilt from at least one")
-    first = sources[0]
-    for other in sources[1:]:
-        if other.num_features != first.num_features:
-            raise GraphError(
-                f"the condensed graphs have {first.num_features} and {other.num_features} features per node: "
-                "only graphs with the same features can be combined"
-            )
-        if other.scaling != first.scaling:
-            raise GraphError(
-                f"the condensed graphs were made with feature scaling {first.scaling!r} and {other.scaling!r}: "
-                "condense both with the same scaling"
-            )
 
 
 def unit_parts(embedding: Tensor, mean: Tensor, parts: tuple[int, ...]) -> Tensor:

@@ -19,7 +19,9 @@ from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
+from plgc.inputs import Inputs, prepare, resolve_scaling
+from plgc.inputs import fingerprint as fingerprint_of
+from plgc.privacy import check_min_cluster, merge_small_clusters, shared_values
 from plgc.progress import Progress, silent
 from plgc.pseudo_labels import (
     PseudoLabels,
@@ -53,11 +55,16 @@ def condense(
     device: str = "cpu",
     threads: int | None = None,
     progress: Progress | None = None,
+    min_cluster: int | None = None,
+    max_share: float | None = None,
+    fingerprint: bool = True,
 ) -> CondensedGraph:
     """Condense a graph to a few synthetic nodes with pseudo-labels. Labels and masks are never read.
 
     Args:
-        graph: a graph as :func:`plgc.load_graph` returns it, or any PyG ``Data``.
+        graph: a graph as :func:`plgc.load_graph` returns it, or any PyG ``Data``. One that is part of a larger graph
+            may bring a halo of neighbours and say in ``core_mask`` (bool [N]) which nodes are its own: halo nodes pass
+            messages and help to train the encoders, but N, the assignment, Ỹ, X' and counts are those of the core.
         ratio: size as a fraction of the graph's nodes, K = round(ratio · N); or
         nodes: size as a number, K. Give exactly one of the two.
         seed: drives initialisation and augmentation; one seed and one thread count give one file, byte for byte.
@@ -66,6 +73,11 @@ def condense(
         device: where to compute, such as ``cpu`` or ``cuda``.
         threads: CPU threads to use (recorded, since sums differ between counts); by default torch's current number.
         progress: called with a message, the rounds done and the most there can be.
+        min_cluster: fewest original nodes a synthetic node may stand for; by default what the settings say, 1.
+            Smaller clusters are merged, so that the file may hold fewer nodes than requested, and never an empty one.
+        max_share: largest share of a published feature value that may come from one original node; by default what the
+            settings say, 1: no limit. Values above it are published as 0 (:func:`plgc.privacy.shared_values`).
+        fingerprint: whether the file carries a checksum of the graph's features and edges.
 
     Example:
         >>> import plgc
@@ -75,17 +87,25 @@ def condense(
         40
     """
     chosen = settings if settings is not None else config.preset(preset)
+    if min_cluster is not None:
+        chosen = replace(chosen, min_cluster=min_cluster)
+    if max_share is not None:
+        chosen = replace(chosen, max_share=max_share)
     seen = graph._store.get("seen", ALL)  # a subgraph of training nodes or edges says so
     bare = load_graph(unlabelled(graph))
     check_condensable(bare)
     assert bare.num_nodes is not None
     assert bare.edge_index is not None
     assert bare.x is not None
-    count = resolve_count(bare.num_nodes, ratio, nodes)
+    core: Tensor | None = bare._store.get("core_mask")
+    own = bare.num_nodes if core is None else int(core.sum())
+    halo = {} if core is None else {"halo": bare.num_nodes - own}
+    count = resolve_count(own, ratio, nodes)
+    check_min_cluster(count, own, chosen.min_cluster)
     scaling = resolve_scaling(bare.x, chosen.scaling)
     with cpu_threads(threads) as used:
         inputs = prepare(bare, scaling, device)
-        outcome = _alternate(inputs, count, chosen, seed, progress or silent)
+        outcome = _alternate(inputs, count, chosen, seed, progress or silent, core)
     stage, labels, features, curves, agreement = outcome
     return CondensedGraph(
         features=features.cpu(),
@@ -98,28 +118,36 @@ def condense(
         settings=chosen.to_dict(),
         chosen={"branches": [asdict(branch) for branch in stage.branches], "agreement": agreement},
         curves=asdict(curves),
-        source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": inputs.num_features},
+        source={"nodes": own, "edges": bare.edge_index.shape[1], "features": inputs.num_features, **halo},
         nodes_requested=count,
-        fingerprint=fingerprint(bare),
+        fingerprint=fingerprint_of(bare) if fingerprint else None,
         seen=dict(seen),
     )
 
 
 def _alternate(
-    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
+    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress, core: Tensor | None
 ) -> tuple[StageOne, PseudoLabels, Tensor, Curves, float | None]:
     """The alternation: rounds of stage I, each followed by stage II where X' carries over or the end is reached."""
     synthesis, features = settings.synthesis, None
-    for at in stage_one_rounds(inputs, count, settings, seed, progress):
+    for at in stage_one_rounds(inputs, count, settings, seed, progress, core):
+        labels = at.labels
+        if at.last and int(labels.counts.min()) < settings.min_cluster:
+            embedding = embed(at.stage, inputs)
+            labels, kept = merge_small_clusters(labels, embedding, at.stage.blocks, settings.min_cluster)
+            features = None if features is None else features[kept]
         if at.last or synthesis.start == "nodes":
             if features is None or synthesis.start == "means":
-                features = start_features(inputs, at.labels, synthesis, at.stage.generator)
-            features, losses = refine_features(features, at.stage, inputs, at.labels, synthesis)
+                features = start_features(inputs, labels, synthesis, at.stage.generator)
+            shared = shared_values(inputs, labels, settings.max_share) if settings.max_share < 1 else None
+            features = features if shared is None else features * shared
+            features, losses = refine_features(features, at.stage, inputs, labels, synthesis)
+            features = features if shared is None else features * shared
             at.curves.synthesis_loss.extend(losses)
         if at.last and features is not None:
             rounds = settings.pseudo_labels.max_rounds
-            progress(f"stage II: {count} synthetic nodes", rounds, rounds)
-            return at.stage, at.labels, features, at.curves, at.agreement
+            progress(f"stage II: {len(features)} synthetic nodes", rounds, rounds)
+            return at.stage, labels, features, at.curves, at.agreement
     raise AssertionError("the last round returns")
 
 
@@ -135,9 +163,15 @@ class Round:
 
 
 def stage_one_rounds(
-    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress
+    inputs: Inputs,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    progress: Progress,
+    core: Tensor | None = None,
 ) -> Iterator[Round]:
     """Stage I by itself: choose the encoders, then train round by round until the pseudo-labels settle."""
+    core = None if core is None else core.to(inputs.device)
     rules = settings.pseudo_labels
     branches, agreement = choose_branches(inputs, settings, seed, progress)
     stage = start_stage_one(inputs, count, branches, rules, seed)
@@ -145,7 +179,7 @@ def stage_one_rounds(
     for done in range(1, rules.max_rounds + 1):
         for _ in range(rules.round_epochs):
             curves.pseudo_label_loss.append(train_epoch(stage, inputs))
-        labels = read_pseudo_labels(stage, embed(stage, inputs))
+        labels = read_pseudo_labels(stage, embed(stage, inputs), core)
         curves.explained.append(labels.explained)
         message = f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}"
         progress(message, done, rules.max_rounds)

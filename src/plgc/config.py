@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from plgc.encoder import KINDS
@@ -152,6 +152,13 @@ class CondenseSettings:
         probe_epochs: how long they are trained before they are compared.
         pseudo_labels: stage I.
         synthesis: stage II.
+        min_cluster: fewest original nodes a synthetic node may stand for; smaller clusters are merged at the end of
+            stage I.
+        max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
+            leaves all as they are.
+
+    Where either asks for more than the default, X' starts from cluster means, whatever ``synthesis`` says: a random
+    node's features would be those of one node alone.
     """
 
     preset: str = "default"
@@ -161,8 +168,14 @@ class CondenseSettings:
     probe_epochs: int = 40
     pseudo_labels: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
+    min_cluster: int = 1
+    max_share: float = 1.0
 
     def __post_init__(self) -> None:
+        _require(self.min_cluster >= 1, f"min_cluster is {self.min_cluster}: it must be at least 1")
+        _require(0.0 < self.max_share <= 1.0, f"max_share is {self.max_share}: it must lie above 0 and be at most 1")
+        if self.min_cluster > 1 or self.max_share < 1:
+            object.__setattr__(self, "synthesis", replace(self.synthesis, start="means"))
         _require(self.scaling in SCALINGS, f"unknown feature scaling {self.scaling!r}: choose {', '.join(SCALINGS)}")
         _require(len(self.ladder) >= 1, "ladder is empty: name at least one rung of encoders")
         _require(self.ladder[-1].agreement == 0.0, "the ladder's last rung must have agreement 0, to catch every graph")

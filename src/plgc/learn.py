@@ -11,7 +11,8 @@ from plgc.artifact import CondensedGraph
 from plgc.backbone import reconstruct
 from plgc.baselines.ctgc import METHOD as CTGC
 from plgc.baselines.ctgc_rebuild import rebuild_ctgc
-from plgc.errors import ArtifactError, LabelError, SettingError
+from plgc.combine import put_together
+from plgc.errors import LabelError, SettingError
 from plgc.graphs.load import node_labels, num_classes
 from plgc.inputs import Inputs, prepare, resolve_scaling
 from plgc.protocol import Case, Protocol, draw_case
@@ -34,6 +35,8 @@ def learn(
     kind: str = "gcn",
     seed: int = 0,
     device: str = "cpu",
+    combine: str | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Embedder:
     """What a method makes of a case: a frozen embedder; a :class:`Classifier` where it has learned the classes too.
 
@@ -46,17 +49,21 @@ def learn(
         kind: the kind of GNN.
         seed: of initial weights.
         device: where to compute.
+        combine: how several sources are combined, see :func:`plgc.reconstruct`; those with labels are put together.
+        weights: of several sources.
     """
     if condensed:
         if len(condensed) == 1 and condensed[0].method == CTGC:
             return rebuild_ctgc(condensed[0], kind=kind, seed=seed, device=device)
         if all(part.pseudo_labels is not None for part in condensed):
-            return reconstruct(condensed, kind=kind, seed=seed, device=device)
-        if len(condensed) > 1:
-            methods = ", ".join(part.method for part in condensed)
-            raise ArtifactError(f"condensed graphs with labels cannot be combined yet ({methods}): give one of them")
-        score = _validation_score(case, condensed[0].scaling, device)
-        return train_on_condensed(condensed[0], kind=kind, seed=seed, device=device, score=score)
+            return reconstruct(condensed, kind=kind, seed=seed, device=device, combine=combine, weights=weights)
+        if combine is not None or weights is not None:
+            raise SettingError(
+                "combine and weights are for pseudo-labels: condensed graphs with labels are put together"
+            )
+        whole = put_together(condensed)
+        score = _validation_score(case, whole.scaling, device)
+        return train_on_condensed(whole, kind=kind, seed=seed, device=device, score=score)
     assert case.seen.x is not None
     width, scaling = case.seen.x.shape[1], resolve_scaling(case.seen.x, "auto")
     match method:

@@ -9,7 +9,7 @@ embedding is the concatenation of one unit vector per branch, and the prototypes
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -56,12 +56,14 @@ class PseudoLabels:
         weights: how much of each pseudo-label every node carries, columns summing to one, [N, K].
         counts: nodes per pseudo-label after rounding, s_k, [K].
         explained: share of the embeddings' variance that the pseudo-labels explain: the label-free score.
+        mass: nodes per pseudo-label before rounding, Σ_n q_nk, [K].
     """
 
     vectors: Tensor
     weights: Tensor
     counts: Tensor
     explained: float
+    mass: Tensor
 
 
 def unit_blocks(embedding: Tensor, blocks: tuple[int, ...]) -> Tensor:
@@ -204,11 +206,21 @@ def _assign(scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | N
 
 
 @torch.no_grad()
-def read_pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
+def read_pseudo_labels(stage: StageOne, embedding: Tensor, core: Tensor | None = None) -> PseudoLabels:
     """Pseudo-labels of the current embedding: alternate the balanced assignment and its means (Lemma 3).
 
     The prototypes take over the result, so that the next round of training starts from it.
+
+    Args:
+        stage: where stage I stands.
+        embedding: Z, [N, d].
+        core: which nodes are assigned, bool [N]; the others carry no weight. By default all.
     """
+    if core is not None:
+        own = read_pseudo_labels(stage, embedding[core])
+        weights = own.weights.new_zeros(len(core), own.weights.shape[1])
+        weights[core] = own.weights
+        return replace(own, weights=weights)
     vectors = unit_blocks(stage.prototypes, stage.blocks)
     assignment = _assign(embedding @ vectors.t(), stage.settings, None)
     weights = assignment.plan / assignment.plan.sum(0)
@@ -222,7 +234,7 @@ def read_pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
     counts = torch.bincount(hard, minlength=vectors.shape[0])
     residual = (embedding - vectors[hard]).pow(2).sum()
     explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
-    return PseudoLabels(vectors, weights, counts, explained)
+    return PseudoLabels(vectors, weights, counts, explained, assignment.plan.sum(0))
 
 
 @torch.no_grad()

@@ -23,7 +23,8 @@ def start_features(
 ) -> Tensor:
     """Where X' starts: assignment means of Â²X, or the features of random nodes."""
     if settings.start == "nodes":
-        chosen = torch.randperm(inputs.num_nodes, generator=generator)[: labels.vectors.shape[0]]
+        assigned = labels.weights.sum(1).nonzero().flatten()  # all but a halo
+        chosen = assigned[torch.randperm(len(assigned), generator=generator)[: labels.vectors.shape[0]]]
         weights = torch.zeros_like(labels.weights)
         weights[chosen, torch.arange(len(chosen))] = 1.0
         return mean_rows(inputs.x, weights)

@@ -37,6 +37,7 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
         - ``edge_index``: int64 [2, E], both directions of every edge, no duplicates, no self-loops, sorted;
         - ``edge_weight`` where the source has it: duplicates are summed, then the larger of the two directions
           counts for both (so a symmetric graph keeps its weights);
+        - ``core_mask`` where the source has it: bool [N], False for a halo around the graph's own nodes;
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
         - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from) and the ``split_index``
@@ -75,10 +76,15 @@ def num_classes(data: Data) -> int:
 
 
 def unlabelled(graph: Data) -> Data:
-    """Return a new ``Data`` of features and edges alone, sharing their tensors: no labels, no masks, no names."""
+    """Return a new ``Data`` of features and edges alone, sharing their tensors: no labels, no masks, no names.
+
+    A ``core_mask`` stays: it says which nodes are a part's own, and which are only neighbours in other parts.
+    """
     bare = Data(x=graph.x, edge_index=graph.edge_index, num_nodes=node_count(graph))
     if graph._store.get("edge_weight") is not None:
         bare.edge_weight = graph.edge_weight
+    if graph._store.get("core_mask") is not None:
+        bare.core_mask = graph["core_mask"]
     return bare
 
 
@@ -140,6 +146,8 @@ def _standard(raw: Data) -> Data:
     data = Data(x=raw.x, edge_index=edge_index, num_nodes=nodes, name=raw.name)
     if weight is not None:
         data.edge_weight = weight
+    if raw._store.get("core_mask") is not None:
+        data.core_mask = _core_mask(raw["core_mask"], nodes, raw.name)
     if raw._store.get("y") is not None:
         y = _labels(raw.y, nodes, raw.name)
         if bool((y >= 0).any()):
@@ -149,6 +157,17 @@ def _standard(raw: Data) -> Data:
             raise GraphError(f"{raw.name}: y_multi has shape {list(raw.y_multi.shape)}, expected [{nodes}, C]")
         data.y_multi = raw.y_multi.detach().cpu().clone()
     return data
+
+
+def _core_mask(mask: Any, nodes: int, name: str) -> Tensor:
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (nodes,):
+        seen = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise GraphError(f"{name}: core_mask is {seen}, expected one boolean for each of the {nodes} nodes")
+    if int(mask.sum()) < 2:
+        raise GraphError(
+            f"{name}: core_mask marks {int(mask.sum())} node(s) as the graph's own: it must mark at least 2"
+        )
+    return mask.detach().cpu().clone()
 
 
 def _labels(y: Any, nodes: int, name: str) -> Tensor:
