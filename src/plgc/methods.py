@@ -90,6 +90,7 @@ def condense_with(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    min_cluster: int | None = None,
 ) -> CondensedGraph:
     """Condense a graph with any method that can.
 
@@ -104,6 +105,7 @@ def condense_with(
         threads: CPU threads to use.
         progress: called with a message, the work done and the work in all.
         checkpoint: a folder in which long methods keep where they stand; the same call then goes on from there.
+        min_cluster: of ours, see :func:`plgc.condense`.
     """
     method = method_named(name)
     if not method.condenses:
@@ -113,7 +115,18 @@ def condense_with(
     if not method.supervised and labels is not None:
         raise SettingError(f"{name} works without labels: leave them out")
     if name == "plgc":
-        return condense(graph, nodes=nodes, seed=seed, preset=preset, device=device, threads=threads, progress=progress)
+        return condense(
+            graph,
+            nodes=nodes,
+            seed=seed,
+            preset=preset,
+            device=device,
+            threads=threads,
+            progress=progress,
+            min_cluster=min_cluster,
+        )
+    if min_cluster is not None:
+        raise SettingError(f"{name} knows no minimum cluster: leave min_cluster out")
     with cpu_threads(threads):
         if name == "ctgc":
             return condense_ctgc(graph, nodes=nodes, seed=seed, device=device, progress=progress, checkpoint=checkpoint)

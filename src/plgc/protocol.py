@@ -19,7 +19,7 @@ from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.shift import long_tailed
 from plgc.tasks.node import choose_labels
 
-TASKS = ("node", "link", "cluster")
+TASKS = ("node", "link", "cluster", "membership")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Protocol:
     """One row of an experiment, apart from graph, method, size and seed.
 
     Attributes:
-        task: ``node``, ``link`` or ``cluster``.
+        task: ``node``, ``link``, ``cluster`` or ``membership`` (:mod:`plgc.membership`, which draws by itself).
         shots: clean labels per class; None for all.
         labels: clean labels in all, class-balanced; None for all.
         noise: share of wrong labels in what supervised methods are given; None where there is no second, clean set.

@@ -87,7 +87,7 @@ def test_protocol_of_a_cell(grid: Experiment) -> None:
     protocol = last.protocol
     assert (protocol.task, protocol.noise, protocol.shots, protocol.inductive) == ("node", 0.9, 3, True)
     plain = replace(grid, levels={"shots": (1,)})
-    assert {cell.labels for cell in cells(plain) if cell.graph == "cora"} == {None}  # a budget goes with noise
+    assert {cell.labels for cell in cells(plain) if cell.graph == "cora"} == {None}  # noise or sources set a budget
 
 
 def test_choice_of_graphs_follows_its_order(grid: Experiment) -> None:
@@ -211,3 +211,14 @@ def test_methods_without_labels_run_once_for_all_rates_of_wrong_labels() -> None
     assert set(map(frozenset, rates.values())) == {frozenset({None})}
     identities = [cell.identity() for cell in cells(grid)]
     assert len(identities) == len(set(identities))
+
+
+def test_levels_that_play_no_part_for_a_method_are_left_out() -> None:
+    text = EXPERIMENT.replace("shots = [1, 3]", 'partition = ["none", "metis"]\ncombine = ["heads", "sum"]')
+    grid = parse_experiment("grid", text.replace("labels = 21", "labels = 21\nparts = 3"))
+    found = [cell for cell in cells(grid) if cell.graph == "cora" and cell.seed == 0 and cell.noise == 0.0]
+    ways = {m: {(c.parts, c.partition, c.combine) for c in found if c.method == m} for m in grid.methods}
+    cut = {(3, "none", None), (3, "metis", "heads"), (3, "metis", "sum")}
+    assert ways["plgc"] == ways["random"] == cut
+    assert ways["whole"] == ways["random_encoder"] == {(3, None, None)}
+    assert {cell.labels for cell in found} == {21}

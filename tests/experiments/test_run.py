@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from plgc.errors import GraphNotFoundError, SettingError
+from plgc.experiments import cell as cell_module
 from plgc.experiments import run as run_module
 from plgc.experiments import store as store_module
 from plgc.experiments.grid import Cell, Choice, cells, narrow
@@ -138,7 +139,7 @@ def test_errors_are_recorded_and_tried_again(place: Place, ran: list[Cell], monk
 
     few = make_experiment("random", "[levels]\nshots = [2]")
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "condense_once", no_memory)
+        patch.setattr(cell_module, "condense_once", no_memory)
         assert run_experiment(few, place).failed == 2
     assert run_experiment(few, place).run == 2
     assert [r["cell"]["shots"] for r in read_records([place.records]) if "error" in r] == [50, 50]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from plgc.errors import MissingExtraError, SettingError
 from plgc.evaluation import CONTROLS
-from plgc.experiments.spec import METRICS, Experiment
-from plgc.experiments.summary import PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.experiments.spec import METRICS, NAMES, Experiment
+from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise
 from plgc.files import write_atomically
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ AXES = {
     "noise": "share of wrong labels",
     "imbalance": "labels of the largest class to one of the smallest",
     "backbone": "kind of GNN",
+    "partition": "how the graph is cut",
+    "sources": "whose files",
+    "combine": "how sources are combined",
+    "release": "what is handed over",
 }
 # Okabe and Ito's colours, which the colour-blind can tell apart, each with a marker of its own.
 STYLES: dict[str, dict[str, Any]] = {
@@ -138,21 +142,21 @@ def _legend_place(name: str) -> tuple[int, str]:
 
 def _draw_panel(axes: Axes, entries: Sequence[Entry], across: str, values: Sequence[Any]) -> None:
     values = [value for value in values if any(entry.level(across) == value for entry in entries)]
-    if across == "noise" and len(values) > 1:
+    if across in ANY and len(values) > 1:
         values = [value for value in values if value is not None]
     numeric = across == "noise"  # the others grow by factors, or are names: they are set at equal distances
     places = {value: value if numeric and value is not None else place for place, value in enumerate(values)}
     lines: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         lines.setdefault((entry.method, entry.name), []).append(entry)
-    joined = across != "backbone"  # kinds have no order: their points stand side by side
+    joined = across not in NAMES  # names have no order: their points stand side by side
     for number, ((method, name), members) in enumerate(lines.items()):
         aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
         points = [
             (place + aside, mean_std(entry.values.values()))
             for value, place in places.items()
             for entry in members
-            if entry.level(across) in (value, None if numeric else value)  # what holds at any rate holds at each
+            if entry.level(across) in (value, None if across in ANY else value)  # what holds for any holds for each
         ]
         x, spreads = zip(*sorted(points), strict=True)
         _draw_line(axes, method, name, x, spreads, joined)

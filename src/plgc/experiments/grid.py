@@ -35,6 +35,12 @@ class Cell:
     noise: float | None = None
     imbalance: float | None = None
     inductive: bool = False
+    parts: int | None = None
+    partition: str | None = None
+    family: str | None = None
+    sources: str | None = None
+    combine: str | None = None
+    release: str | None = None
 
     @property
     def protocol(self) -> Protocol:
@@ -141,7 +147,7 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
         presets = (graph.presets or experiment.presets) if entry.presets else (None,)
         sizes = graph.nodes if entry.sized else (None,)
         part = experiment.costly.get(method, Part())
-        own = settings if reads_labels(method, experiment.task) else _without_noise(settings)
+        own = _own_settings(method, experiment.task, settings)
         for preset, nodes, setting in itertools.product(presets, sizes, own):
             if not _in_part(part, graph.name, nodes, setting.get("noise"), seed):
                 continue
@@ -155,21 +161,39 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
                 task=experiment.task,
                 backbone=setting.get("backbone", "gcn"),
                 shots=setting.get("shots"),
-                labels=graph.labels if "noise" in levels else None,
+                labels=graph.labels if "noise" in levels or graph.parts or graph.family else None,
                 noise=setting.get("noise"),
                 imbalance=setting.get("imbalance"),
                 inductive=graph.inductive,
+                parts=graph.parts,
+                partition=setting.get("partition"),
+                family="+".join(graph.family) or None,
+                sources=setting.get("sources"),
+                combine=setting.get("combine"),
+                release=setting.get("release"),
             )
 
 
-def reads_labels(method: str, task: str) -> bool:
-    """Whether labels play a part at all: if not, one run without a rate of wrong ones stands for every rate."""
-    return task != "link" or (method_named(method).supervised and method_named(method).condenses)
+def _own_settings(method: str, task: str, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings without the levels that play no part for a method: one run stands for all their values then."""
+    found: list[dict[str, Any]] = []
+    for setting in settings:
+        idle = _idle_levels(method, task, setting)
+        own = {level: value for level, value in setting.items() if level not in idle}
+        if own not in found:
+            found.append(own)
+    return found
 
 
-def _without_noise(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    rest = [{level: value for level, value in setting.items() if level != "noise"} for setting in settings]
-    return [setting for place, setting in enumerate(rest) if setting not in rest[:place]]
+def _idle_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[str]:
+    entry, idle = method_named(method), set[str]()
+    if task == "link" and not (entry.supervised and entry.condenses):
+        idle.add("noise")  # no label is read
+    if not entry.condenses:
+        idle |= {"partition", "sources", "combine"}
+    if setting.get("partition") == "none":
+        idle.add("combine")
+    return idle
 
 
 def _in_part(part: Part, graph: str, nodes: int | None, noise: float | None, seed: int) -> bool:

@@ -14,6 +14,7 @@ from plgc.experiments.grid import Cell
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
+LATER = ("parts", "partition", "family", "sources", "combine", "release")  # records from before they came have none
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
@@ -48,7 +49,8 @@ def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 def identity(record: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The cell a record belongs to, as :meth:`Cell.identity` writes it."""
-    return tuple((key, record["cell"][key]) for key in CELL_KEYS)
+    cell = record["cell"]
+    return tuple((key, cell.get(key) if key in LATER else cell[key]) for key in CELL_KEYS)
 
 
 def records_file(folder: str | os.PathLike[str], name: str, must_exist: bool = False) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import multiprocessing
 import os
 import signal
@@ -19,44 +18,19 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import wait as wait_for
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from plgc.errors import GraphNotFoundError, PLGCError, SettingError
+from plgc.experiments.cell import Place, run_cell
 from plgc.experiments.grid import Cell, cells
 from plgc.experiments.records import append_record, identity, read_records
 from plgc.experiments.spec import Experiment
-from plgc.experiments.store import Condensation, condense_once
 from plgc.files import check_writable
 from plgc.graphs.catalog import get_graph
-from plgc.graphs.check import node_count
-from plgc.graphs.load import load_graph
-from plgc.learn import learn, score, score_whole_link
-from plgc.machine import COMMIT_VARIABLE, provenance, reset_peak_memory, source_commit
-from plgc.machine import peak_memory as measured_peak
-from plgc.methods import method_named
+from plgc.machine import COMMIT_VARIABLE, provenance, source_commit
 from plgc.progress import Progress, silent
-from plgc.protocol import draw_case
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where and how cells run.
-
-    Attributes:
-        records: the file of records.
-        store: where condensed graphs are kept; None to condense anew for every cell.
-        device: where to compute.
-        threads: CPU threads of each process.
-    """
-
-    records: Path
-    store: Path | None
-    device: str = "cpu"
-    threads: int = 1
 
 
 @dataclass
@@ -106,84 +80,11 @@ def run_experiment(experiment: Experiment, place: Place, *, jobs: int = 1, progr
     return outcome
 
 
-def run_cell(cell: Cell, place: Place) -> dict[str, Any]:
-    """One record: what the cell asked for, what came out, what it cost, and what it was made with."""
-    start = time.perf_counter()
-    graph = load_graph(cell.graph, seed=cell.seed, split=_split_of(cell))
-    case = draw_case(graph, cell.protocol, cell.seed)
-    entry = method_named(cell.method)
-    made: Condensation | None = None
-    if entry.condenses:
-        assert cell.nodes is not None
-        made = condense_once(
-            place.store,
-            cell.method,
-            case.seen,
-            case.given,
-            nodes=cell.nodes,
-            seed=cell.seed,
-            preset=cell.preset,
-            device=place.device,
-            checkpoint=place.records.parent / "checkpoints",
-        )
-    reset_peak_memory(place.device)
-    begun = time.perf_counter()
-    if cell.method == "whole" and cell.task == "link":
-        metrics = score_whole_link(case, seed=cell.seed, device=place.device)
-    else:
-        condensed = [made.condensed] if made else []
-        learned = learn(
-            cell.method,
-            case,
-            condensed,
-            nodes=cell.nodes,
-            preset=cell.preset or "default",
-            kind=cell.backbone,
-            seed=cell.seed,
-            device=place.device,
-        )
-        metrics = score(learned, case, cell.task, seed=cell.seed)
-    record = {
-        "cell": asdict(cell),
-        "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
-        "clean_labels": None if case.clean is None or cell.task != "node" else case.clean.numel(),
-        "learn_seconds": time.perf_counter() - begun,
-        "learn_peak_memory_bytes": measured_peak(place.device),
-        "seconds": time.perf_counter() - start,
-    }
-    if made is not None:
-        record |= {
-            "kept_nodes": made.condensed.num_nodes,
-            "condense_seconds": made.seconds,
-            "condense_peak_memory_bytes": made.peak_memory_bytes,
-            "reused": made.reused,
-            "bytes": len(made.condensed.to_bytes()),
-            "artifact_sha256": made.sha256,
-            "settings": made.condensed.settings,
-            "chosen": made.condensed.chosen,
-        }
-    return {**record, "graph_nodes": node_count(graph), "split": graph.split_origin, **provenance(place.device)}
-
-
-def _split_of(cell: Cell) -> int:
-    """The seed-th of a graph's fixed splits, for a graph that has several."""
-    return cell.seed % _fixed_splits(cell.graph)
-
-
-def _fixed_splits(name: str) -> int:
-    try:
-        with np.load(get_graph(name), allow_pickle=False) as file:
-            shape = file["train_mask"].shape
-    except Exception:  # no masks, or no archive: what is wrong with a file is said where it is loaded
-        return 1
-    return min(shape) if len(shape) == 2 else 1
-
-
 def _groups(missing: Sequence[Cell]) -> Iterator[list[Cell]]:
     """Cells that may share a condensed graph, in order: one process takes them all, so it is condensed once."""
 
     def shared(cell: Cell) -> tuple[Any, ...]:
-        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes
+        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes, cell.partition
 
     for _, group in itertools.groupby(missing, shared):
         yield list(group)

@@ -12,15 +12,26 @@ from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any
 
+from plgc.combine import COMBINATIONS
 from plgc.config import PRESETS
 from plgc.encoder import KINDS
 from plgc.errors import SettingError
+from plgc.experiments.releases import RELEASES
 from plgc.graphs.catalog import normalised
 from plgc.methods import METHODS, method_named
 from plgc.protocol import Protocol
 
-LEVELS = ("shots", "noise", "imbalance", "backbone")  # what a table may run along, besides the graph and its sizes
-METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3}  # name: digits shown
+# What a table may run along, besides the graph and its sizes.
+LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
+# name: digits shown
+METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3, "auc": 3, "tpr": 3, "edges_cut": 1}
+NAMES = {  # levels whose values are names
+    "backbone": tuple(KINDS),
+    "partition": ("none", "random", "metis", "skewed-0.1", "skewed-1"),
+    "sources": ("own", "all", "others"),
+    "combine": COMBINATIONS,
+    "release": tuple(RELEASES),
+}
 # What a level's values may be: kind, least, most, in words.
 RANGES: dict[str, tuple[Any, float, float, str]] = {
     "shots": (int, 1, math.inf, "a whole number from 1"),
@@ -41,9 +52,11 @@ class GraphPlan:
             paper ran out of memory.
         seeds: fewer than the experiment's, for a costly graph.
         presets: of ours, where not the experiment's.
-        labels: clean labels in all (the noise protocol).
+        labels: clean labels in all (wrong labels, several sources).
         inductive: condensation sees the training nodes alone.
-        levels: values of shots, noise, imbalance or backbone, where not the experiment's.
+        parts: how many sources the graph is cut into.
+        family: graphs that are sources for one another, this one among them.
+        levels: values of a level, where not the experiment's.
     """
 
     name: str
@@ -54,10 +67,15 @@ class GraphPlan:
     presets: tuple[str, ...] | None = None
     labels: int | None = None
     inductive: bool = False
+    parts: int | None = None
+    family: tuple[str, ...] = ()
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         where = f"graph {self.name!r}"
+        _require(self.parts is None or self.parts >= 2, f"{where}: parts is {self.parts}, at least 2 are needed")
+        own = not self.family or self.name in self.family
+        _require(own, f"{where}: its family {list(self.family)} must name the graph itself")
         whole = all(isinstance(count, int) and count >= 2 for count in self.nodes)
         _require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
         _require_once(self.nodes, f"{where}: nodes")
@@ -102,7 +120,7 @@ class Experiment:
     Attributes:
         name: the file's name.
         title: one line.
-        task: ``node``, ``link`` or ``cluster``.
+        task: ``node``, ``link``, ``cluster`` or ``membership``.
         methods: by name.
         graphs: what to run on.
         about: where the paper is silent, and what we do then.
@@ -110,7 +128,7 @@ class Experiment:
         also: further metrics, or costs of a record (``condense_seconds``, ``bytes``, …), to show beside it.
         presets: of ours.
         seeds: how many, from 0.
-        levels: values of shots, noise, imbalance or backbone to go through.
+        levels: values of :data:`LEVELS` to go through.
         across: the level that runs along a table's row; none gives one figure a row, beside the paper's.
         reuse: whether a condensed graph may serve several cells; where not, every cell condenses anew.
         costly: what part of all this a method takes that needs minutes or hours a cell.
@@ -188,7 +206,7 @@ def parse_experiment(name: str, text: str) -> Experiment:
 
 
 def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
-    lists = ("nodes", "ratios", "presets", *LEVELS)
+    lists = ("nodes", "ratios", "presets", "family", *LEVELS)
     found: dict[str, Any] = {key: _listed(key, v) if key in lists else v for key, v in values.items()}
     levels = {key: found.pop(key) for key in LEVELS if key in found}
     _check_keys(found, GraphPlan, f"graph {found.get('name')!r}: ", given={"levels"})
@@ -236,8 +254,8 @@ def _check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> Non
         _require(bool(values), f"{where}{level} is empty: name at least one value")
         _require_once(values, f"{where}{level}")
         for value in values:
-            if level == "backbone":
-                _require(value in KINDS, f"{where}unknown backbone {value!r}: choose {', '.join(KINDS)}")
+            if level in NAMES:
+                _require(value in NAMES[level], f"{where}unknown {level} {value!r}: choose {', '.join(NAMES[level])}")
             else:
                 kind, least, most, words = RANGES[level]
                 sound = isinstance(value, kind) and least <= value <= most

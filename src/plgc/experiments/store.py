@@ -52,10 +52,11 @@ def condense_once(
     device: str,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    min_cluster: int | None = None,
 ) -> Condensation:
     """Open the condensed graph if the store has it; else condense, and keep it. Without a store, always condense."""
     labels = labels if method_named(method).supervised else None
-    key = _key(method, graph, labels, nodes, seed, preset, device)
+    key = _key(method, graph, labels, nodes, seed, preset, device, min_cluster)
     path = None if store is None else store / f"{key}.safetensors"
     if path is not None and (kept := _open(path)) is not None:
         return kept
@@ -72,6 +73,7 @@ def condense_once(
         device=device,
         progress=progress,
         checkpoint=checkpoint,
+        min_cluster=min_cluster,
     )
     content = condensed.to_bytes()
     cost: dict[str, Any] = {
@@ -97,7 +99,14 @@ def _open(path: Path) -> Condensation | None:
 
 
 def _key(
-    method: str, graph: Data, labels: TrainingLabels | None, nodes: int, seed: int, preset: str | None, device: str
+    method: str,
+    graph: Data,
+    labels: TrainingLabels | None,
+    nodes: int,
+    seed: int,
+    preset: str | None,
+    device: str,
+    min_cluster: int | None,
 ) -> str:
     parts = {
         "method": method,
@@ -108,6 +117,7 @@ def _key(
         "seed": seed,
         "settings": None if preset is None else config.preset(preset).to_dict(),
         "threads": torch.get_num_threads(),
+        "min_cluster": min_cluster,
         "device": device.split(":")[0],
         "version": __version__,
         "torch": torch.__version__,

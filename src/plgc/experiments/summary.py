@@ -17,7 +17,10 @@ from plgc.experiments.grid import cells
 from plgc.experiments.spec import METRICS, Experiment, GraphPlan
 from plgc.methods import METHODS
 
-PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")  # what a cell asks of all methods alike
+# What a cell asks of all methods alike.
+PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")
+PROTOCOL += ("parts", "partition", "sources", "combine", "release")
+ANY = ("noise", "partition", "sources", "combine")  # without a value, an entry stands for all of them
 NONE, ALL = "-", "all"
 MESSAGE = 200  # characters of an error that a footnote shows
 # A path from the root, the home folder or the current folder: it says where a machine keeps its files.
@@ -110,7 +113,7 @@ def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metr
         cell = record["cell"]
         if cell["experiment"] != experiment.name or cell["nodes"] not in sizes.get(cell["graph"], ()):
             continue
-        key = (cell["graph"], cell["nodes"], cell["preset"], cell["method"], tuple(cell[name] for name in PROTOCOL))
+        key = (cell["graph"], cell["nodes"], cell["preset"], cell["method"], tuple(cell.get(name) for name in PROTOCOL))
         entry = found.setdefault(key, Entry(*key))
         recorded.update(record.get("metrics", ()))
         if "error" in record:
@@ -140,11 +143,11 @@ def mean_std(values: Collection[float]) -> tuple[float, float | None]:
 
 
 def level_name(level: str, value: Any) -> str:
-    """A level's value in a heading or on an axis; no number of labels means all of them, no rate of noise any."""
+    """A level's value in a heading or on an axis; no number of labels means all of them."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:
-        return ALL if level in ("shots", "labels") else "any" if level == "noise" else NONE
+        return ALL if level in ("shots", "labels") else "any" if level in ANY else NONE
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -181,11 +184,9 @@ def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[An
 
 def _pair_with_controls(entries: Collection[Entry]) -> None:
     """The difference to the better control, on the seeds that the method and the controls have in common."""
-    controls = {(e.method, e.graph, e.protocol): e.values for e in entries if e.method in CONTROLS}
+    controls = [entry for entry in entries if entry.method in CONTROLS and entry.values]
     for entry in entries:
-        places = [(entry.graph, entry.protocol), (entry.graph, _any_rate(entry.protocol))]
-        near = {name: next((controls[name, *p] for p in places if (name, *p) in controls), {}) for name in CONTROLS}
-        near = {name: values for name, values in near.items() if values}
+        near = {c.method: c.values for c in controls if c.graph == entry.graph and _covers(c.protocol, entry.protocol)}
         seeds = sorted(set(entry.values).intersection(*near.values()))
         if near and seeds and entry.method not in CONTROLS:
             means = {name: statistics.fmean(values[seed] for seed in seeds) for name, values in near.items()}
@@ -193,8 +194,12 @@ def _pair_with_controls(entries: Collection[Entry]) -> None:
             entry.pairs = [entry.values[seed] - near[entry.control][seed] for seed in seeds]
 
 
-def _any_rate(protocol: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(None if name == "noise" else value for name, value in zip(PROTOCOL, protocol, strict=True))
+def _covers(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:
+    """Whether what was run under one protocol stands for the other, too."""
+    return all(
+        ours == theirs or (name in ANY and ours is None)
+        for name, ours, theirs in zip(PROTOCOL, general, special, strict=True)
+    )
 
 
 def _order(experiment: Experiment) -> Any:

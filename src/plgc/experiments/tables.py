@@ -123,7 +123,7 @@ def _beside_paper(
         row += [NONE if entry.difference is None else _signed(entry.difference, digits)]
         paired = _spread(mean_std(entry.pairs), digits, sign="+") if entry.pairs else NONE
         row += [paired + f" (n={len(entry.pairs)})" * (0 < len(entry.pairs) < len(entry.values))]
-        row += [_cost(name, entry) for name in experiment.also]
+        row += [_also(name, [entry]) for name in experiment.also]
         rows.append([*_names(experiment, entry, levels), *row])
     return head, rows, 4 + len(levels)
 
@@ -138,17 +138,29 @@ def _along_level(
     levels = [level for level in _varying(entries) if level != across]
     most = max((len(entry.values) for entry in entries), default=0)
     grouped: dict[tuple[str, ...], dict[Any, str]] = {}
+    beside: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         few = f" (n={len(entry.values)})" if 0 < len(entry.values) < most else ""
-        cells_of = grouped.setdefault(tuple(_names(experiment, entry, levels)), {})
+        row = tuple(_names(experiment, entry, levels))
+        beside.setdefault(row, []).append(entry)
+        cells_of = grouped.setdefault(row, {})
         cells_of[entry.level(across)] = _value(entry, digits, failures) + few
-    rows = [[*names, *(found.get(value, NONE) for value in values)] for names, found in grouped.items()]
+    rows = [
+        [
+            *names,
+            *(found.get(value, NONE) for value in values),
+            *(_also(name, beside[names]) for name in experiment.also),
+        ]
+        for names, found in grouped.items()
+    ]
     head = ["graph", "nodes", "ratio", *levels, "method", *(f"{across} {level_name(across, v)}" for v in values)]
+    head += [COSTS.get(name, (name, 1.0))[0] for name in experiment.also]
     return head, rows, 4 + len(levels)
 
 
-def _cost(name: str, entry: Entry) -> str:
-    values = entry.also.get(name)
+def _also(name: str, entries: Sequence[Entry]) -> str:
+    """The mean of something beside the metric, over all the seeds of a row."""
+    values = [value for entry in entries for value in entry.also.get(name, [])]
     return f"{mean_std(values)[0] / COSTS.get(name, ('', 1.0))[1]:.3g}" if values else NONE
 
 

@@ -1,0 +1,51 @@
+"""What an owner may hand over, by name, for the membership experiment: from nothing held back to real nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch_geometric.data import Data
+
+from plgc.artifact import CondensedGraph
+from plgc.condense import condense
+from plgc.errors import SettingError
+from plgc.membership import infer_membership, publish_members
+from plgc.privacy import privatise
+
+CLIP = 0.1
+Release = Callable[[Data, int, int, str], CondensedGraph]  # of a graph, a size, a seed and a device
+
+
+def _condensed(**options: Any) -> Release:
+    return lambda graph, nodes, seed, device: condense(graph, nodes=nodes, seed=seed, device=device, **options)
+
+
+def _noisy(noise: float) -> Release:
+    def release(graph: Data, nodes: int, seed: int, device: str) -> CondensedGraph:
+        # A seed, so that the experiment can be repeated; owners' noise comes from the system's entropy.
+        made = condense(graph, nodes=nodes, seed=seed, device=device, min_cluster=5)
+        return privatise(made, clip=CLIP, noise=noise, seed=seed)
+
+    return release
+
+
+RELEASES: dict[str, Release] = {
+    "default": _condensed(),
+    "paper": _condensed(preset="paper"),
+    "min-cluster-5": _condensed(min_cluster=5),
+    "max-share-0.2": _condensed(min_cluster=5, max_share=0.2),
+    "noise-0.05": _noisy(0.05),
+    "noise-0.1": _noisy(0.1),
+    "real-nodes": lambda graph, nodes, seed, device: publish_members(graph, seed),
+}
+
+
+def attack_release(name: str, graph: Data, nodes: int, seed: int, device: str) -> dict[str, float]:
+    """Metrics of the strongest attack on a release, and the AUC of each attack by itself."""
+    if name not in RELEASES:
+        raise SettingError(f"unknown release {name!r}: choose {', '.join(RELEASES)}")
+    release = RELEASES[name]
+    found = infer_membership(graph, lambda part, own: release(part, nodes, own, device), seed=seed, device=device)
+    each = {f"auc_{attack}": result["auc"] for attack, result in found["attacks"].items()}
+    return {"auc": found["auc"], "tpr": found["tpr"], **each}

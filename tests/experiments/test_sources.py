@@ -1,0 +1,102 @@
+"""Who condenses what: parts of a graph, members of a family, and what is recorded of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from plgc.errors import SettingError
+from plgc.experiments.cell import Place, run_cell
+from plgc.experiments.grid import Cell
+from plgc.experiments.releases import RELEASES
+from plgc.experiments.sources import MIN_CLUSTER, share_nodes, source_seed, sources_of
+from plgc.graphs import load_graph
+from plgc.protocol import draw_case
+
+
+def a_cell(method: str = "plgc", **values: Any) -> Cell:
+    given: dict[str, Any] = {"graph": "demo", "nodes": 40, "preset": None, "seed": 1, "task": "node", "labels": 12}
+    return Cell(experiment="any", method=method, **{**given, **values})
+
+
+@pytest.mark.parametrize(
+    ("total", "sizes", "shares"),
+    [(70, [903, 903, 902], [24, 23, 23]), (10, [1, 1, 3], [2, 2, 6]), (9, [50, 50, 50], [3, 3, 3])],
+)
+def test_nodes_are_shared_by_size(total: int, sizes: list[int], shares: list[int]) -> None:
+    assert share_nodes(total, sizes) == shares
+
+
+def test_too_few_nodes_for_all_sources_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"5 nodes for 3 sources of \[10, 10, 10\] nodes: every source needs 2"):
+        share_nodes(5, [10, 10, 10])
+
+
+def test_parts_are_disjoint_and_know_their_own_labels() -> None:
+    graph = load_graph("demo", seed=1)
+    cell = a_cell("random", parts=3, partition="random", noise=0.5)
+    found = sources_of(cell, draw_case(graph, cell.protocol, 1))
+    nodes = torch.cat([source.graph["node_index"] for source in found.members])
+    assert nodes.unique().numel() == nodes.numel() == graph.num_nodes
+    assert sum(source.nodes for source in found.members) == 40
+    assert len({source.seed for source in found.members}) == 3
+    assert found.edges_cut is not None
+    assert 50 < found.edges_cut < 80  # two thirds of the edges, at random
+    assert isinstance(graph.y, torch.Tensor)
+    for source in found.members:
+        assert source.labels is not None
+        train = source.labels.train
+        assert source.graph["train_mask"][train].all()
+        wrong = source.labels.y[train] != graph.y[source.graph["node_index"][train]]
+        assert wrong.float().mean() == pytest.approx(0.5, abs=0.5 / len(train) + 1e-6)
+    assert [source.min_cluster for source in found.members] == [None] * 3
+
+
+def test_ours_has_a_minimum_where_files_leave_their_owners() -> None:
+    graph = load_graph("demo", seed=1)
+
+    def minimum(**values: Any) -> int | None:
+        cell = a_cell(**values)
+        return sources_of(cell, draw_case(graph, cell.protocol, 1)).members[0].min_cluster
+
+    assert minimum(parts=3, partition="random", preset="default") == MIN_CLUSTER
+    assert minimum(parts=3, partition="random", preset="paper") is None
+    assert minimum(parts=3, partition="none", preset="default") == MIN_CLUSTER  # the same but for the cut
+    assert minimum(preset="default") is None
+
+
+def test_families() -> None:
+    graph = load_graph("demo", seed=1)
+    shared = {"preset": "default", "family": "demo+cora", "graph": "demo"}
+
+    def seeds(which: str, **values: Any) -> list[int]:
+        cell = a_cell(sources=which, **{**shared, **values})
+        return [source.seed for source in sources_of(cell, draw_case(graph, cell.protocol, 1)).members]
+
+    assert seeds("own") == [source_seed(a_cell(), 0)]
+    assert seeds("own", combine="shared-seed") == [1]
+    with pytest.raises(SettingError, match="random needs labels of every source"):
+        seeds("own", method="random", preset=None)
+
+
+def test_a_record_of_several_sources(tmp_path: Path) -> None:
+    place = Place(tmp_path / "records.jsonl", tmp_path / "store")
+    record = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), place)
+    assert record["kept_nodes"] == 24
+    assert 0 < record["metrics"]["edges_cut"] < 50
+    assert len(record["artifact_sha256"].split("+")) == len(record["chosen"]) == 2
+    assert record["metrics"]["accuracy"] > 30
+    again = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), place)
+    assert again["reused"]
+    assert again["metrics"] == record["metrics"]
+
+
+def test_an_attack_is_recorded(tmp_path: Path) -> None:
+    cell = a_cell(task="membership", labels=None, release="real-nodes")
+    record = run_cell(cell, Place(tmp_path / "records.jsonl", None))
+    assert record["metrics"]["auc"] > 0.9
+    assert {"tpr", "auc_features", "auc_shadow_classifier"} <= set(record["metrics"])
+    assert "real-nodes" in RELEASES
