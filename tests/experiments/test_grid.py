@@ -143,7 +143,7 @@ def test_no_choice_changes_nothing(grid: Experiment) -> None:
 @pytest.mark.parametrize("name", ["datasets", "methods", "presets", "nodes", "noise", "shots"])
 def test_an_empty_choice_is_refused(name: str) -> None:
     with pytest.raises(SettingError, match=f"{name} is empty"):
-        Choice(**{name: ()})
+        Choice(**{name: ()})  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
