@@ -79,10 +79,17 @@ def named(results: list[TaskResult]) -> dict[str, TaskResult]:
 
 def test_processes_give_the_serial_files_byte_for_byte(tmp_path: Path) -> None:
     found, seen, environment = {}, [], dict(os.environ)
+    ended: list[str] = []
     for engine in ("serial", "processes"):
         tasks = [Task(f"seed {seed}", (tmp_path / f"{engine}-{seed}", seed)) for seed in range(3)]
         results = run_tasks(
-            condense_to, tasks, engine=engine, workers=2, cpus=2, progress=lambda _, *count: seen.append(count)
+            condense_to,
+            tasks,
+            engine=engine,
+            workers=2,
+            cpus=2,
+            progress=lambda _, *count: seen.append(count),
+            finished=lambda result: ended.append(result.name),
         )
         assert [result.name for result in results] == ["seed 0", "seed 1", "seed 2"]
         assert [result.value for result in results] == [str(tmp_path / f"{engine}-{seed}") for seed in range(3)]
@@ -91,6 +98,7 @@ def test_processes_give_the_serial_files_byte_for_byte(tmp_path: Path) -> None:
     assert len(set(found["serial"])) == 3
     assert plgc.CondensedGraph.load(tmp_path / "processes-0").threads == 2
     assert seen == [(1, 3), (2, 3), (3, 3)] * 2
+    assert ended[:3] == sorted(ended[3:]) == ["seed 0", "seed 1", "seed 2"]
     assert dict(os.environ) == environment
 
 

@@ -15,11 +15,13 @@ import pytest
 import torch
 
 import plgc
-from plgc import engine as engine_module
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.engine import Task, run_tasks
+from plgc.engine import cluster as engine_module
 from plgc.errors import GraphError, SettingError
-from plgc.graphs import citation_graph
+from plgc.graphs import citation_graph, save_npz
+from plgc.multisource import run as multisource_run
+from plgc.multisource.recipe import Made, Recipe, Work, condense_source
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -68,6 +70,17 @@ def condense_to(path: Path, seed: int, begun: Path, release: Path | None) -> tup
     graph = citation_graph(nodes=120, classes=3, features=40)
     plgc.condense(graph, nodes=6, seed=seed, settings=QUICK).save(path)
     return str(path), node, torch.get_num_threads()
+
+
+def source_to(work: Work, recipe: Recipe) -> Made:
+    """The task of many sources, which waits until the second node is gone; beside the folder it says where it runs."""
+    base = Path(work.folder).parents[1]
+    with (base / f"{work.name}.begun").open("a") as file:
+        file.write(f"{ray.get_runtime_context().get_node_id()} {os.getpid()}\n")
+    while not (base / "release").exists():
+        time.sleep(0.05)
+    assert "PLGC_DATA" not in os.environ  # graphs named by the catalogue are found without it
+    return condense_source(work, recipe)
 
 
 def act(folder: Path, what: str) -> str:
@@ -137,6 +150,37 @@ def test_a_lost_node_costs_only_what_ran_on_it(
     assert all(node != second.node_id and threads == 1 for _, node, threads in (result.value for result in results))
     assert not ray.is_initialized()
     assert capsys.readouterr().out == ""
+
+
+def test_many_sources_survive_a_lost_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, as a file and as Data: completed, listed, and the serial bytes."""
+    made = [citation_graph(nodes=120, classes=3, features=40, seed=seed) for seed in range(4)]
+    for name, graph in zip(("first", "second"), made, strict=False):
+        save_npz(graph, tmp_path / f"{name}.npz")
+    monkeypatch.setenv("PLGC_DATA", str(tmp_path))
+    graphs = ["first", tmp_path / "second.npz", *made[2:]]
+    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK)
+    base = tmp_path / "cluster"
+    base.mkdir()
+    second = add_node(cluster)
+
+    def lose_a_node() -> None:
+        wait_until(lambda: len(begun(base)) == 2)
+        cluster.remove_node(second, allow_graceful=False)
+        [process] = [process for node, process in begun(base) if node == second.node_id]
+        wait_until(lambda: not Path(f"/proc/{process}").exists())
+        (base / "release").touch()
+
+    thread = threading.Thread(target=lose_a_node)
+    thread.start()
+    monkeypatch.setattr(multisource_run, "condense_source", source_to)
+    found = plgc.condense_sources(graphs, base / "out", nodes=6, settings=QUICK, engine="ray", address=cluster.address)
+    thread.join()
+    assert len(begun(base)) == 5
+    assert all(source.made for source in found.sources)
+    content = {path.name: path.read_bytes() for path in (base / "out").iterdir()}
+    assert content == {path.name: path.read_bytes() for path in (tmp_path / "serial").iterdir()}
+    assert len(content) == 5
 
 
 def test_killed_workers_and_mistakes(cluster: Any, tmp_path: Path) -> None:

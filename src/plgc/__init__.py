@@ -25,6 +25,7 @@ from plgc.condense import condense  # noqa: E402
 from plgc.errors import PLGCError  # noqa: E402
 from plgc.graphs import load_graph  # noqa: E402
 from plgc.models import finetune, load_model  # noqa: E402
+from plgc.multisource import condense_parts, condense_sources, load_sources  # noqa: E402
 from plgc.tasks.link_model import LinkModel  # noqa: E402
 from plgc.tasks.node import NodeModel  # noqa: E402
 
@@ -36,8 +37,11 @@ __all__ = [
     "PLGCError",
     "__version__",
     "condense",
+    "condense_parts",
+    "condense_sources",
     "finetune",
     "load_graph",
     "load_model",
+    "load_sources",
     "reconstruct",
 ]

@@ -144,13 +144,13 @@ def put_together(sources: Sequence[CondensedGraph]) -> CondensedGraph:
     if len(sources) == 1:
         return sources[0]
     check_compatible(sources)
-    first = sources[0]
-    for source in sources:
-        if source.labels is None or source.num_classes is None:
-            raise ArtifactError(
-                f"condensed graphs with labels ({first.method}) and without ({source.method}) cannot be combined: give "
-                "those of one kind"
-            )
+    first, without = sources[0], [source.method for source in sources if source.labels is None]
+    if without:
+        having = [source.method for source in sources if source.labels is not None]
+        raise ArtifactError(
+            f"condensed graphs with labels ({', '.join(dict.fromkeys(having))}) and without "
+            f"({', '.join(dict.fromkeys(without))}) cannot be combined: give those of one kind"
+        )
     classes = max(source.num_classes or 0 for source in sources)
     soft = any(source.labels is not None and source.labels.ndim == 2 for source in sources)
     labels, edges, weights, before = [], [], [], 0

@@ -15,6 +15,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from plgc.artifact import CondensedGraph
+from plgc.combine import resolve_combination
 from plgc.errors import GraphError, SettingError
 from plgc.graphs.inductive import training_digest
 from plgc.graphs.load import load_graph, unlabelled
@@ -41,6 +42,8 @@ def evaluate(
     split: int = 0,
     device: str = "cpu",
     progress: Progress | None = None,
+    combine: str | None = None,
+    weights: Sequence[float] | None = None,
 ) -> dict[str, Any]:
     """Rebuild, fine-tune and score once per seed; controls on the same labels with the same head.
 
@@ -61,6 +64,8 @@ def evaluate(
         split: which of several fixed splits.
         device: where to compute.
         progress: called with a message, the seeds done and the seeds in all.
+        combine: how several sources share a backbone, see :func:`plgc.reconstruct`.
+        weights: one for every source.
     """
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}: at least 1 is needed")
@@ -83,7 +88,8 @@ def evaluate(
         case = draw_case(graph, protocol, seed, seen.get("edge_seed"))
         if task == "link" and seed == first_seed:
             _check_edges(condensed, case, seen)
-        models = {"plgc": learn("plgc", case, condensed, kind=kind, seed=seed, device=device)}
+        learned = learn("plgc", case, condensed, kind=kind, seed=seed, device=device, combine=combine, weights=weights)
+        models = {"plgc": learned}
         models |= {name: learn(name, case, kind=kind, seed=seed, device=device) for name in CONTROLS}
         runs.append({name: score(model, case, task, seed=seed, on=on) for name, model in models.items()})
         if progress:
@@ -96,6 +102,9 @@ def evaluate(
         "graph": graph.name,
         "method": "+".join(dict.fromkeys(part.method for part in condensed)),
         "nodes": sum(part.num_nodes for part in condensed),
+        "sources": len(condensed),
+        "combine": _combination(condensed, combine),
+        "weights": None if weights is None else list(weights),
         "backbone": kind,
         "on": on,
         "shots": shots,
@@ -141,6 +150,13 @@ def graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split
             "be among the test nodes. Use the graph that was condensed"
         )
     return graph
+
+
+def _combination(condensed: Sequence[CondensedGraph], combine: str | None) -> str | None:
+    """How several sources with pseudo-labels were combined; None where there was nothing to combine."""
+    if len(condensed) == 1 or any(part.pseudo_labels is None for part in condensed):
+        return None
+    return resolve_combination(condensed, combine)
 
 
 def _check_width(condensed: CondensedGraph, graph: Data) -> None:

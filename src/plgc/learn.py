@@ -59,7 +59,7 @@ def learn(
             return reconstruct(condensed, kind=kind, seed=seed, device=device, combine=combine, weights=weights)
         if combine is not None or weights is not None:
             raise SettingError(
-                "combine and weights are for pseudo-labels: condensed graphs with labels are put together"
+                "combine and weights are for files with pseudo-labels: those with labels are put together"
             )
         whole = put_together(condensed)
         score = _validation_score(case, whole.scaling, device)

@@ -137,7 +137,7 @@ def test_condensing_without_labels_reads_none(run: Any, small: Path, condense: C
 
 def test_choices_are_those_of_the_package() -> None:
     assert tuple(options.Condenser) == CONDENSERS
-    assert tuple(options.Task) == TASKS
+    assert tuple(options.Task) == tuple(task for task in TASKS if task != "membership")  # of experiments alone
 
 
 # Evaluating
@@ -230,7 +230,10 @@ def test_labels_of_rivals_are_fixed_and_no_backbone_comes_of_them(
     refused(
         run, "bad-artifact", "not pseudo-labels", "train", artifact, "--graph", small, "-o", tmp_path / "m.safetensors"
     )
-    refused(run, "bad-artifact", "cannot be combined", "evaluate", artifact, artifact, "--graph", small)
+    assert run("evaluate", artifact, artifact, "--graph", small, "--json").result["combine"] is None  # side by side
+    mixed = [artifact, file(condense(*INDUCTIVE))]
+    refused(run, "bad-setting", "seen different things", "evaluate", *mixed, "--graph", small)
+    refused(run, "bad-setting", "are put together", "evaluate", artifact, "--graph", small, "--combine", "sum")
 
 
 def test_graphs_without_labels_or_training_nodes(run: Any, unlabelled: Path, tmp_path: Path) -> None:

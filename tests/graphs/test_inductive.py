@@ -42,6 +42,13 @@ def weights(graph: Data, number: Tensor) -> dict[tuple[int, int], float]:
     return found
 
 
+def test_the_cut_keeps_which_nodes_are_a_parts_own(graph: Data) -> None:
+    part = load_graph(graph)
+    part.core_mask = torch.arange(200) % 3 > 0
+    assert torch.equal(training_subgraph(part)["core_mask"], part.core_mask[part["train_mask"]])
+    assert "core_mask" not in training_subgraph(graph)
+
+
 @pytest.mark.parametrize("part", ["train", "unseen"])
 def test_the_cut_is_the_subgraph_of_its_nodes(graph: Data, part: str) -> None:
     mask = graph["train_mask"] if part == "train" else ~graph["train_mask"]

@@ -1,4 +1,4 @@
-"""``plgc condense`` makes the small file."""
+"""``plgc condense`` makes the small file; of several graphs, or of the parts of one, a folder of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from plgc.cli.options import (
     Condenser,
     Device,
     Edges,
+    Engine,
     Json,
+    Partition,
     Preset,
     Seed,
     Split,
@@ -21,20 +23,32 @@ from plgc.cli.options import (
     exactly_one,
 )
 from plgc.cli.output import facts, seconds, show, size, view_text
+from plgc.cli.request import Guard, Request, Several, View, report
+from plgc.cli.sources import check_alone, condense_several
 from plgc.files import check_writable
-from plgc.progress import progress_line
+from plgc.progress import Progress, progress_line
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from plgc.artifact import CondensedGraph
 
+MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
+
 
 def condense(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
-    ratio: Annotated[float | None, typer.Option(metavar="R", help="Keep this share of the nodes: 0 < R <= 1.")] = None,
-    nodes: Annotated[int | None, typer.Option(metavar="K", help="Keep this many nodes: at least 2.")] = None,
+    graphs: Annotated[
+        list[str], typer.Argument(metavar="GRAPH...", help=f"{GRAPH_HELP} Several: one source each, into a folder.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write; a folder for several sources.")
+    ],
+    ratio: Annotated[
+        float | None, typer.Option(metavar="R", help="Keep this share of each source's nodes: 0 < R <= 1.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(metavar="K", help="Keep this many nodes of each graph, of all --parts together.")
+    ] = None,
     seed: Seed = 0,
     preset: Annotated[Preset, typer.Option(help="The best settings we know, or the paper's.")] = Preset.default,
     method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc and ctgc read training labels.")] = (
@@ -48,6 +62,42 @@ def condense(
         bool, typer.Option("--inductive", help="See the training nodes alone; --ratio is of them.")
     ] = False,
     split: Split = 0,
+    min_cluster: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="M", help="Fewest nodes a synthetic one stands for; of several sources 5, else 1."),
+    ] = None,
+    max_share: Annotated[
+        float | None, typer.Option(metavar="P", help="Publish no value that one node gives more than this share of.")
+    ] = None,
+    clip: Annotated[float | None, typer.Option(metavar="C", help="Shorten rows to this norm.")] = None,
+    noise: Annotated[
+        float | None, typer.Option(metavar="SIGMA", help="Gaussian noise on all that is published, in units of --clip.")
+    ] = None,
+    fingerprint: Annotated[
+        bool | None,
+        typer.Option(
+            "--fingerprint/--no-fingerprint", help="A checksum of the graph in the file; of several sources none."
+        ),
+    ] = None,
+    parts: Annotated[int | None, typer.Option(min=2, metavar="N", help="Cut one graph into N sources.")] = None,
+    partition: Annotated[
+        Partition | None, typer.Option(help="How to cut; by default random. 'skewed' reads labels.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(metavar="A", help="With skewed: smaller is more uneven.")] = None,
+    halo: Annotated[
+        int | None, typer.Option(min=0, metavar="HOPS", help="Parts see their neighbours this many hops around.")
+    ] = None,
+    names: Annotated[str | None, typer.Option(metavar="A,B", help="Names of the sources, not the graphs' own.")] = None,
+    shared_seed: Annotated[
+        bool, typer.Option("--shared-seed", help="All sources start from --seed, not each from its own.")
+    ] = False,
+    engine: Annotated[Engine | None, typer.Option(help="Where sources are condensed; by default serial.")] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A running Ray cluster, or 'auto'; else one is started.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Sources side by side.")] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads of each source; default 1.")] = None,
+    gpus: Annotated[float | None, typer.Option(min=0, metavar="N", help="GPUs of each source, with ray.")] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where long methods keep where they stand, to go on later.", file_okay=False),
@@ -60,78 +110,86 @@ def condense(
 
     The file remembers what it was made from: all nodes and edges, training edges (--edges train), or training nodes
     (--inductive). 'plgc evaluate' refuses what it has seen too much for.
+
+    Several graphs, or one with --parts, become a folder with one file per source and a manifest. Running the same again
+    does only what is missing; one more graph and an existing folder adds it.
     """
     exactly_one(ratio=ratio, nodes=nodes)
-    if inductive and edges is Edges.train:
-        raise typer.BadParameter("give --inductive or --edges train, not both: unseen nodes bring unseen edges already")
-    if edge_seed and edges is Edges.all:
-        raise typer.BadParameter("--edge-seed chooses an edge split: give --edges train with it")
-    check_writable(output)
-    check_device(device)
-    if checkpoint is not None:
-        check_writable(checkpoint / "checkpoint")
+    request = Request(
+        graphs,
+        output,
+        ratio,
+        nodes,
+        seed,
+        preset,
+        method,
+        device,
+        threads,
+        checkpoint,
+        View(edges, edge_seed, inductive, split),
+        Guard(min_cluster, max_share, clip, noise, fingerprint),
+        Several(parts, partition, alpha, halo, names, shared_seed or None, engine, address, workers, cpus, gpus),
+    )
+    request.view.check()
+    if request.guard.given() and method is not Condenser.plgc:
+        name = next(iter(request.guard.given())).replace("_", "-")
+        raise typer.BadParameter(f"--{name} is for plgc: {method.value} does not know it")
+    if len(graphs) > 1 or parts is not None or (output / MANIFEST).is_file():
+        show(*condense_several(request), json)
+    else:
+        show(*_condense_one(request), json)
+
+
+def _condense_one(request: Request) -> tuple[dict[str, Any], str]:
+    """One graph into one file; the result and its text."""
+    check_alone(request)
+    check_writable(request.output)
+    check_device(request.device)
+    if request.checkpoint is not None:
+        check_writable(request.checkpoint / "checkpoint")
+    import plgc
+    from plgc.machine import peak_memory
+    from plgc.multisource import check_noise
+
+    check_noise(request.guard.clip, request.guard.noise or 0.0)
+    start = time.perf_counter()
+    data = plgc.load_graph(request.graphs[0], split=request.view.split, seed=request.seed)
+    with progress_line() as progress:
+        condensed = _made(request, request.view.of(data), progress)
+    condensed.save(request.output)
+    result = report(request.output, data.name, condensed, time.perf_counter() - start, peak_memory())
+    return result, _condense_text(result, condensed)
+
+
+def _made(request: Request, shown: Data, progress: Progress) -> CondensedGraph:
+    """What the method makes of what it is shown."""
     import plgc
     from plgc.condense import resolve_count
     from plgc.graphs import training_labels
-    from plgc.machine import peak_memory
     from plgc.methods import METHODS, condense_with
+    from plgc.privacy import privatise
 
-    start = time.perf_counter()
-    data = plgc.load_graph(graph, split=split, seed=seed)
-    shown = _shown(data, edges, edge_seed, inductive)
-    labels = None
-    if METHODS[method.value].supervised:
+    guard, common = request.guard, {"seed": request.seed, "preset": request.preset.value, "device": request.device}
+    common |= {"threads": request.threads, "progress": progress}
+    if given := guard.given():
+        limits = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
+        condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **limits)
+        return condensed if guard.clip is None else privatise(condensed, clip=guard.clip, noise=guard.noise or 0.0)
+    method, labels = request.method.value, None
+    if METHODS[method].supervised:
         labels = training_labels(shown)
-        typer.echo(f"{method.value} reads the graph's {labels.train.numel()} training labels", err=True)
-    with progress_line() as progress:
-        condensed = condense_with(
-            method.value,
-            shown,
-            nodes=resolve_count(shown.num_nodes or 0, ratio, nodes),
-            seed=seed,
-            labels=labels,
-            preset=preset.value,
-            device=device,
-            threads=threads,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
-    condensed.save(output)
-    explained = condensed.curves.get("explained", [])
-    result = {
-        "artifact": str(output),
-        "graph": data.name,
-        "method": condensed.method,
-        "nodes": condensed.num_nodes,
-        "nodes_requested": condensed.nodes_requested,
-        "ratio": condensed.num_nodes / condensed.source["nodes"],
-        "seen": condensed.seen,
-        "seed": condensed.seed,
-        "preset": preset.value if METHODS[method.value].presets else None,
-        "threads": condensed.threads,
-        "seconds": time.perf_counter() - start,
-        "peak_memory_bytes": peak_memory(),
-        "bytes": output.stat().st_size,
-        "explained_variance": explained[-1] if explained else None,
-        "rounds": len(explained),
-    }
-    show(result, _condense_text(result, condensed), json)
-
-
-def _shown(data: Data, edges: Edges, edge_seed: int, inductive: bool) -> Data:
-    """What the condensation gets to see."""
-    from plgc.graphs import training_edges, training_subgraph
-
-    if inductive:
-        return training_subgraph(data)
-    return training_edges(data, edge_seed) if edges is Edges.train else data
+        typer.echo(f"{method} reads the graph's {labels.train.numel()} training labels", err=True)
+    nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
+    return condense_with(method, shown, nodes=nodes, labels=labels, checkpoint=request.checkpoint, **common)
 
 
 def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
     source = condensed.source
+    known = "a noisy count of " if "edges" not in source else ""
+    edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
     pairs = {
-        "graph": f"{result['graph']}{view_text(condensed.seen)}: {source['nodes']} nodes, "
-        f"{source['edges'] // 2} edges, {source['features']} features",
+        "graph": f"{result['graph']}{view_text(condensed.seen)}: {known}{source['nodes']} nodes, "
+        f"{edges}{source['features']} features",
         "condensed to": f"{result['nodes']} nodes ({100 * result['ratio']:.2g} %), "
         + ("no edges" if condensed.edge_index is None else f"{condensed.edge_index.shape[1] // 2} edges"),
         "file": f"{result['artifact']}, {size(result['bytes'])}",

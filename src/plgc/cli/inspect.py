@@ -9,13 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from plgc.cli.options import GRAPH_HELP, Backbone, Json, Kind, Seed
-from plgc.cli.output import facts, show, size, table, view_text
+from plgc.cli.output import facts, partition_text, show, size, table, view_text
 
 VACUOUS = "vacuous"
+MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense'.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense', or a folder with a manifest.")
+    ],
     graph: Annotated[
         str | None, typer.Option("--graph", metavar="GRAPH", help=f"With --theory, the graph to embed. {GRAPH_HELP}")
     ] = None,
@@ -28,7 +31,7 @@ def inspect(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say what a condensed graph holds and how it was made.
+    """Say what a condensed graph, or a folder of them, holds and how it was made.
 
     With --theory, also what the paper's Theorem 1 promises for its pseudo-labels, and what is seen on a graph:
     embedded by a rebuilt backbone, every node assigned to the nearest pseudo-label. The options other than --json are
@@ -38,6 +41,12 @@ def inspect(
         raise typer.BadParameter("--theory looks at a graph: give --graph, the one that was condensed")
     if graph is not None and not theory:
         raise typer.BadParameter("--graph is only used by --theory: give both")
+    if file.is_dir() or file.name == MANIFEST:
+        if theory:
+            raise typer.BadParameter(f"--theory looks at one condensed graph: name a file in {file}")
+        result = describe_folder(file)
+        show(result, folder_text(result), json)
+        return
     result = describe(file)
     text = description(result)
     if graph is not None:
@@ -101,17 +110,62 @@ def description(result: dict[str, Any]) -> str:
         **_targets(result, len(blocks)),
         "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
     }
-    if {"nodes", "edges"} <= source.keys():
-        share = 100 * result["nodes"] / source["nodes"]
-        pairs["made from"] = (
-            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
-            f"{view_text(result['seen'])}"
-        )
+    pairs |= _made_from(result, source)
     pairs["fingerprint"] = result["fingerprint"] or "none"
     for name, values in result["curves"].items():
         if values:
             pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"
     return facts(pairs)
+
+
+def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]:
+    """The original's counts, and what was done lest nodes be recognised."""
+    settings, pairs = result["settings"], {}
+    if {"nodes", "edges"} <= source.keys():
+        share = 100 * result["nodes"] / source["nodes"]
+        halo = f", and a halo of {source['halo']} nodes" if source.get("halo") else ""
+        pairs["made from"] = (
+            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
+            f"{halo}{view_text(result['seen'])}"
+        )
+    elif "nodes" in source:
+        pairs["made from"] = f"about {source['nodes']} nodes (a noisy count){view_text(result['seen'])}"
+    if settings.get("min_cluster", 1) > 1:
+        pairs["min cluster"] = f"no synthetic node stands for fewer than {settings['min_cluster']} nodes"
+    if settings.get("max_share", 1.0) < 1:
+        pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
+    if "clip" in settings:
+        pairs["noise"] = f"{settings['noise']:g}, rows clipped to {settings['clip']:g}"
+    return pairs
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """What a manifest lists, each source with everything about its file."""
+    from plgc.multisource import open_sources, read_manifest
+
+    folder = folder if folder.is_dir() else folder.parent
+    partition = read_manifest(folder).partition
+    sources = [
+        {"name": source.name, "weight": source.weight, **describe(source.path)} for source in open_sources([folder])
+    ]
+    return {
+        "manifest": str(folder / MANIFEST),
+        "nodes": sum(source["nodes"] for source in sources),
+        "bytes": sum(source["bytes"] for source in sources),
+        "partition": partition,
+        "sources": sources,
+    }
+
+
+def folder_text(result: dict[str, Any]) -> str:
+    """What :func:`describe_folder` gave, for people."""
+    rows = [["source", "nodes", "features", "seed", "weight", "size", "sha256"]]
+    for source in result["sources"]:
+        numbers = [str(source["nodes"]), str(source["features"]), str(source["seed"]), f"{source['weight']:g}"]
+        rows.append([source["name"], *numbers, size(source["bytes"]), source["sha256"][:12]])
+    heading = f"{result['manifest']}: {len(rows) - 1} source(s), {result['nodes']} nodes, {size(result['bytes'])}"
+    cut = f"\n{partition_text(result['partition'])}" if result["partition"] else ""
+    return f"{heading}{cut}\n\n{table(rows)}\n\n'plgc inspect FILE' says more of each."
 
 
 def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ import typer
 
 from plgc.cli.options import (
     Backbone,
+    Combine,
     Device,
     Files,
     Graph,
@@ -21,8 +22,10 @@ from plgc.cli.options import (
     Shots,
     Split,
     Task,
+    Weights,
     at_most_one,
     check_device,
+    parse_weights,
 )
 from plgc.cli.output import facts, seconds, show, size, spread, table
 from plgc.files import check_writable
@@ -49,6 +52,8 @@ def train(
     task: Annotated[Task, typer.Option(help="What to fine-tune for: node or link.")] = Task.node,
     shots: Shots = None,
     labels: Labels = None,
+    combine: Combine = None,
+    weights: Weights = None,
     backbone: Backbone = Kind.gcn,
     split: Split = 0,
     seed: Seed = 0,
@@ -56,27 +61,29 @@ def train(
 ) -> None:
     """Make a model: rebuild a backbone, fine-tune a head.
 
-    The backbone comes from the condensed files and stays as it is. The head learns classes from the graph's training
-    labels or, with --task link, what joins nodes from its edges.
+    The backbone comes from the condensed files, one per source, and stays as it is. The head learns classes from the
+    graph's training labels or, with --task link, what joins nodes from its edges.
     """
     at_most_one(shots=shots, labels=labels)
     if task is Task.cluster:
         raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
     if task is Task.link and (shots is not None or labels is not None):
         raise typer.BadParameter("--shots and --labels are for --task node, not link")
+    shares = parse_weights(weights)
     check_writable(output)
     import plgc
     from plgc.evaluation import common_view, graph_for
 
     start = time.perf_counter()
-    condensed = _load_all(files)
+    condensed, shares = _load_all(files, shares)
     data = graph_for(graph, common_view(condensed), split, seed)
-    rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed)
+    rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed, combine=combine, weights=shares)
     result: dict[str, Any] = {
         "model": str(output),
         "task": task.value,
         "graph": data.name,
         "nodes": sum(part.num_nodes for part in condensed),
+        "sources": len(condensed),
         "backbone": backbone.value,
         "split": data.split_origin,
         "shots": shots,
@@ -98,7 +105,7 @@ def train(
     result |= {"seconds": time.perf_counter() - start, "bytes": output.stat().st_size}
     pairs = {
         "model": f"{output}, {size(result['bytes'])}",
-        "rebuilt from": f"{result['nodes']} synthetic nodes, {backbone.value} backbone",
+        "rebuilt from": f"{result['nodes']} synthetic nodes{_sources_text(result)}, {backbone.value} backbone",
         "fine-tuned on": learned,
         "time": seconds(result["seconds"]),
     }
@@ -113,6 +120,8 @@ def evaluate(
     labels: Labels = None,
     on: Annotated[Part, typer.Option(help="The nodes to score; choose settings on val.")] = Part.test,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Repeat with N seeds.")] = 1,
+    combine: Combine = None,
+    weights: Weights = None,
     backbone: Backbone = Kind.gcn,
     split: Split = 0,
     device: Device = "cpu",
@@ -129,12 +138,14 @@ def evaluate(
         raise typer.BadParameter(f"--shots and --labels are for --task node, not {task.value}")
     if task is Task.cluster and on is Part.val:
         raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
+    shares = parse_weights(weights)
     check_device(device)
     from plgc.evaluation import evaluate as evaluate_files
 
+    condensed, shares = _load_all(files, shares)
     with progress_line() as progress:
         result = evaluate_files(
-            _load_all(files),
+            condensed,
             graph,
             task=task.value,
             seeds=seeds,
@@ -145,6 +156,8 @@ def evaluate(
             split=split,
             device=device,
             progress=progress,
+            combine=combine,
+            weights=shares,
         )
     show(result, _evaluate_text(result), json)
 
@@ -158,7 +171,7 @@ def _evaluate_text(result: dict[str, Any]) -> str:
         rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])
     heads = {"node": f"{_labels_text(result)}; {result['on']} nodes", "link": f"links, {result['on']} edges"}
     setting = (
-        f"{result['graph']}: {result['nodes']} synthetic nodes, {result['backbone']} backbone, "
+        f"{result['graph']}: {result['nodes']} synthetic nodes{_sources_text(result)}, {result['backbone']} backbone, "
         f"{heads.get(result['task'], 'clusters of all nodes')}, {result['seeds']} seed(s)"
         f"{', inductive' if result['inductive'] else ''}"
     )
@@ -166,10 +179,19 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     return f"{setting}\n\n{table(rows)}\n\n{cost}"
 
 
-def _load_all(files: list[Path]) -> list[CondensedGraph]:
-    from plgc.artifact import CondensedGraph
+def _load_all(files: list[Path], weights: list[float] | None) -> tuple[list[CondensedGraph], list[float] | None]:
+    """Everything in the files and folders, and the weights: those given, else the manifests' where they differ."""
+    from plgc.multisource import open_sources
 
-    return [CondensedGraph.load(file) for file in files]
+    opened = open_sources(files)
+    listed = [source.weight for source in opened]
+    if weights is None and len(set(listed)) > 1:
+        weights = listed
+    return [source.condensed for source in opened], weights
+
+
+def _sources_text(result: dict[str, Any]) -> str:
+    return f" of {result['sources']} sources" if result["sources"] > 1 else ""
 
 
 def _labels_text(result: dict[str, Any]) -> str:

@@ -76,10 +76,45 @@ class Part(StrEnum):
     test = "test"
 
 
+class Engine(StrEnum):
+    """Where several sources are condensed, see :mod:`plgc.engine`."""
+
+    serial = "serial"
+    processes = "processes"
+    ray = "ray"
+
+
+class Partition(StrEnum):
+    """How one graph is cut into parts, see :mod:`plgc.graphs.partition`."""
+
+    random = "random"
+    metis = "metis"
+    skewed = "skewed"
+
+
+class Combination(StrEnum):
+    """How several sources teach one backbone, see :mod:`plgc.combine`."""
+
+    heads = "heads"
+    procrustes = "procrustes"
+    shared_seed = "shared-seed"
+    sum = "sum"
+
+
 GRAPH_HELP = "A graph: a name from 'plgc data list', or the path of an npz file."
 
 Graph = Annotated[str, typer.Option("--graph", metavar="GRAPH", help=GRAPH_HELP)]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="One or more files made by 'plgc condense'.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Files made by 'plgc condense', or folders of them with a manifest."),
+]
+Combine = Annotated[
+    Combination | None,
+    typer.Option(help="How several sources are combined; by default heads (of the paper preset: sum)."),
+]
+Weights = Annotated[
+    str | None, typer.Option(metavar="W,W", help="Weights of the sources, in their order; only ratios matter.")
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Drives every random choice.")]
 # An option whose metavar is its own name in capitals must be spelled out: some versions of typer capitalise it.
 Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, …")]
@@ -107,6 +142,16 @@ def at_most_one(**options: object) -> None:
     """Usage error when more than one of the options was given."""
     if sum(value is not None for value in options.values()) > 1:
         raise typer.BadParameter(f"give either {' or '.join(f'--{name}' for name in options)}, not both")
+
+
+def parse_weights(text: str | None) -> list[float] | None:
+    """Numbers separated by commas; a usage error for anything else."""
+    if text is None:
+        return None
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"--weights is {text!r}: give one number per source, such as 1,2,1") from error
 
 
 def check_device(name: str) -> None:

@@ -60,3 +60,13 @@ def view_text(seen: Mapping[str, Any]) -> str:
     if seen.get("nodes") == "train":
         return " (training nodes only)"
     return f" (training edges only, edge seed {seen['edge_seed']})" if seen.get("edges") == "train" else ""
+
+
+def partition_text(partition: Mapping[str, Any]) -> str:
+    """How one graph was cut into sources."""
+    share = 100 * partition["edges_cut"] / max(1, partition["edges"])
+    halo = f", halo of {partition['halo']} hop(s)" if partition["halo"] else ""
+    return (
+        f"{partition['graph']} in {partition['parts']} {partition['how']} parts{halo}: "
+        f"{partition['edges_cut']} of {partition['edges']} edges cut ({share:.1f} %)"
+    )

@@ -6,22 +6,19 @@ are files written whole, and running again does what is missing.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 import torch
 
+from plgc.engine import interrupts_held, start_worker
 from plgc.errors import GraphNotFoundError, PLGCError, SettingError
 from plgc.experiments.cell import Place, run_cell
 from plgc.experiments.grid import Cell, cells
@@ -106,7 +103,7 @@ def _run_groups(groups: list[list[Cell]], place: Place, jobs: int) -> Iterator[t
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(place.threads, source_commit()))
     try:
-        with _interrupts_held():
+        with interrupts_held():
             pending: dict[Future[int], list[Cell]] = {pool.submit(_run_group, group, place): group for group in groups}
         while pending:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
@@ -135,32 +132,10 @@ def _run_group(group: list[Cell], place: Place) -> int:
     return failed
 
 
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while workers are started: they inherit that, and so leave it to their parent from the first."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _start_worker(threads: int, commit: str | None) -> None:
-    """A worker leaves Ctrl-C to its parent, and does not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start_worker()
     os.environ[COMMIT_VARIABLE] = commit or ""
     torch.set_num_threads(threads)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _unavailable(name: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_geometric.data import Data
@@ -14,6 +13,7 @@ from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.load import load_graph
 from plgc.graphs.partition import cut_edges, cut_parts, partition_nodes
 from plgc.methods import method_named
+from plgc.multisource import share_nodes, source_seed
 from plgc.protocol import Case
 
 MIN_CLUSTER = 5  # where files leave their owners; by the letter of the paper there is no minimum
@@ -50,7 +50,7 @@ def sources_of(cell: Cell, case: Case) -> Sources:
         family = list(enumerate((cell.family or cell.graph).split("+")))
         chosen = [(i, name) for i, name in family if taken.get(cell.sources, lambda _: True)(name)]
         return Sources(
-            [Source(load_graph(n, seed=cell.seed), None, cell.nodes, source_seed(cell, i), minimum) for i, n in chosen]
+            [Source(load_graph(n, seed=cell.seed), None, cell.nodes, _seed(cell, i), minimum) for i, n in chosen]
         )
     if cell.parts is None or cell.partition == "none":
         return Sources([Source(case.seen, given, cell.nodes, cell.seed, minimum if cell.parts else None)])
@@ -60,28 +60,16 @@ def sources_of(cell: Cell, case: Case) -> Sources:
     shares = share_nodes(cell.nodes, [node_count(graph) for graph in graphs])
     members = []
     for place, (graph, nodes) in enumerate(zip(graphs, shares, strict=True)):
-        seed = source_seed(cell, place)
+        seed = _seed(cell, place)
         labels = None if given is None else _labels(graph, cell, seed)
         members.append(Source(graph, labels, nodes, seed, minimum))
     assert case.seen.edge_index is not None
     return Sources(members, 200 * cut_edges(case.seen.edge_index, part) / case.seen.edge_index.shape[1])
 
 
-def source_seed(cell: Cell, place: int) -> int:
+def _seed(cell: Cell, place: int) -> int:
     """A seed of its own for every source, unless all are to start from the same weights."""
-    return cell.seed if cell.combine == "shared-seed" else 1000 * (place + 1) + cell.seed
-
-
-def share_nodes(total: int, sizes: Sequence[int]) -> list[int]:
-    """Synthetic nodes of every source, in proportion to its size, together ``total``: largest remainders first."""
-    exact = [total * size / sum(sizes) for size in sizes]
-    shares = [int(share) for share in exact]
-    order = sorted(range(len(sizes)), key=lambda i: (shares[i] - exact[i], i))
-    for place in order[: total - sum(shares)]:
-        shares[place] += 1
-    if min(shares) < 2:
-        raise SettingError(f"{total} nodes for {len(sizes)} sources of {list(sizes)} nodes: every source needs 2")
-    return shares
+    return cell.seed if cell.combine == "shared-seed" else source_seed(cell.seed, place)
 
 
 def _labels(graph: Data, cell: Cell, seed: int) -> TrainingLabels:

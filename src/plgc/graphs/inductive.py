@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from plgc.errors import GraphError
 from plgc.graphs.check import take_rows
 
-CARRIED = ("y", "y_multi", "train_mask", "val_mask", "test_mask")
+CARRIED = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
 
 
 def training_subgraph(graph: Data) -> Data:

@@ -12,7 +12,7 @@ from plgc.errors import SettingError
 from plgc.experiments.cell import Place, run_cell
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import RELEASES
-from plgc.experiments.sources import MIN_CLUSTER, share_nodes, source_seed, sources_of
+from plgc.experiments.sources import MIN_CLUSTER, sources_of
 from plgc.graphs import load_graph
 from plgc.protocol import draw_case
 
@@ -20,19 +20,6 @@ from plgc.protocol import draw_case
 def a_cell(method: str = "plgc", **values: Any) -> Cell:
     given: dict[str, Any] = {"graph": "demo", "nodes": 40, "preset": None, "seed": 1, "task": "node", "labels": 12}
     return Cell(experiment="any", method=method, **{**given, **values})
-
-
-@pytest.mark.parametrize(
-    ("total", "sizes", "shares"),
-    [(70, [903, 903, 902], [24, 23, 23]), (10, [1, 1, 3], [2, 2, 6]), (9, [50, 50, 50], [3, 3, 3])],
-)
-def test_nodes_are_shared_by_size(total: int, sizes: list[int], shares: list[int]) -> None:
-    assert share_nodes(total, sizes) == shares
-
-
-def test_too_few_nodes_for_all_sources_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"5 nodes for 3 sources of \[10, 10, 10\] nodes: every source needs 2"):
-        share_nodes(5, [10, 10, 10])
 
 
 def test_parts_are_disjoint_and_know_their_own_labels() -> None:
@@ -76,7 +63,7 @@ def test_families() -> None:
         cell = a_cell(sources=which, **{**shared, **values})
         return [source.seed for source in sources_of(cell, draw_case(graph, cell.protocol, 1)).members]
 
-    assert seeds("own") == [source_seed(a_cell(), 0)]
+    assert seeds("own") == [1001]
     assert seeds("own", combine="shared-seed") == [1]
     with pytest.raises(SettingError, match="random needs labels of every source"):
         seeds("own", method="random", preset=None)

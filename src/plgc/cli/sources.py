@@ -1,0 +1,106 @@
+"""``plgc condense`` of several graphs, or of the parts of one: a folder of files with a manifest."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from plgc.cli.options import Condenser, Engine, Partition, check_device
+from plgc.cli.output import partition_text, seconds, size, table
+from plgc.cli.request import Request, report
+from plgc.progress import progress_line
+
+if TYPE_CHECKING:
+    from plgc.multisource import Sources
+
+ENGINE = ("engine", "address", "workers", "cpus", "gpus")
+
+
+def check_alone(request: Request) -> None:
+    """Usage error where one graph, and a file, comes with what only several sources have."""
+    given = [name.replace("_", "-") for name in request.several.given()]
+    if given:
+        raise typer.BadParameter(f"--{given[0]} is for several graphs, for --parts of one, or for a folder of sources")
+
+
+def condense_several(request: Request) -> tuple[dict[str, Any], str]:
+    """Do it; the result and its text."""
+    _check(request)
+    if request.several.engine is not Engine.ray:
+        check_device(request.device)  # a cluster's devices are elsewhere
+    start = time.perf_counter()
+    with progress_line() as progress:
+        sources = _condense(request, progress)
+    artifacts = []
+    for source, condensed in zip(sources.sources, sources.load(), strict=True):
+        facts = report(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
+        artifacts.append({**facts, "sha256": source.entry.sha256, "made": source.made, "replaced": source.replaced})
+    result = {
+        "manifest": str(sources.manifest),
+        "partition": sources.partition if request.several.parts else None,
+        "seconds": time.perf_counter() - start,
+        "artifacts": artifacts,
+    }
+    return result, _text(result)
+
+
+def _check(request: Request) -> None:
+    several, parts = request.several, request.several.parts
+    if request.method is not Condenser.plgc:
+        raise typer.BadParameter(
+            f"--method {request.method.value} condenses one graph: several sources are for plgc; others are combined "
+            "in 'plgc experiment' only"
+        )
+    if parts is not None and len(request.graphs) > 1:
+        raise typer.BadParameter(f"--parts cuts one graph, {len(request.graphs)} were given")
+    if parts is None and (given := several.given("partition", "alpha", "halo")):
+        raise typer.BadParameter(f"--{next(iter(given))} is for the parts of one graph: give --parts with it")
+    if several.alpha is not None and several.partition is not Partition.skewed:
+        raise typer.BadParameter("--alpha is for --partition skewed")
+    if parts is None and not request.view.whole:
+        raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
+    if request.threads is not None:
+        raise typer.BadParameter("--threads is for one file: give --cpus, the threads of every source")
+    if request.checkpoint is not None:
+        raise typer.BadParameter("--checkpoint is for one graph: finished sources are kept in the folder anyway")
+
+
+def _condense(request: Request, progress: Any) -> Sources:
+    import plgc
+
+    several, names = request.several, request.several.names
+    common: dict[str, Any] = {
+        "nodes": request.nodes,
+        "ratio": request.ratio,
+        "seed": request.seed,
+        "preset": request.preset.value,
+        "device": request.device,
+        "progress": progress,
+        **request.guard.given(),
+        **several.given("shared_seed", *ENGINE),
+    }
+    if several.parts is None:
+        given = None if names is None else names.split(",")
+        return plgc.condense_sources(request.graphs, request.output, names=given, **common)
+    graph = request.view.of(plgc.load_graph(request.graphs[0], split=request.view.split, seed=request.seed))
+    how = (several.partition or Partition.random).value
+    return plgc.condense_parts(
+        graph, request.output, several.parts, how, name=names, **several.given("alpha", "halo"), **common
+    )
+
+
+def _text(result: dict[str, Any]) -> str:
+    rows = [["source", "nodes", "seed", "size", "time"]]
+    for artifact in result["artifacts"]:
+        asked = artifact["nodes_requested"]
+        nodes = str(artifact["nodes"]) if artifact["nodes"] == asked else f"{artifact['nodes']} (of {asked} asked for)"
+        spent = seconds(artifact["seconds"]) if artifact["made"] else "was there already"
+        spent += " (replaced another)" if artifact["replaced"] else ""
+        rows.append([artifact["graph"], nodes, str(artifact["seed"]), size(artifact["bytes"]), spent])
+    cut = f"{partition_text(result['partition'])}\n\n" if result["partition"] else ""
+    total = sum(artifact["bytes"] for artifact in result["artifacts"])
+    nodes = sum(artifact["nodes"] for artifact in result["artifacts"])
+    last = f"{result['manifest']}: {nodes} nodes, {size(total)}, {seconds(result['seconds'])} in all"
+    return f"{cut}{table(rows)}\n\n{last}"
