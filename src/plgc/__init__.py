@@ -10,6 +10,7 @@
 
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 # Has to be set before torch starts its threads. They wait for each other many times per step, by default in a busy
 # loop: on a core shared with another job that makes two threads several times slower than one.
@@ -29,11 +30,15 @@ from plgc.multisource import condense_parts, condense_sources, load_sources  # n
 from plgc.tasks.link_model import LinkModel  # noqa: E402
 from plgc.tasks.node import NodeModel  # noqa: E402
 
+if TYPE_CHECKING:
+    from plgc.estimator import PLGCClassifier
+
 __all__ = [
     "Backbone",
     "CondensedGraph",
     "LinkModel",
     "NodeModel",
+    "PLGCClassifier",
     "PLGCError",
     "__version__",
     "condense",
@@ -45,3 +50,12 @@ __all__ = [
     "load_sources",
     "reconstruct",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What needs an extra is imported when it is asked for."""
+    if name == "PLGCClassifier":
+        from plgc.estimator import PLGCClassifier
+
+        return PLGCClassifier
+    raise AttributeError(f"module 'plgc' has no attribute {name!r}")

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -27,6 +28,10 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.errors import ArtifactError
 from plgc.files import write_atomically
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
 SCHEMA = 2  # 1 knew neither labels nor edges, and no method but ours; it is still read
@@ -101,6 +106,24 @@ class CondensedGraph:
         tensors = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
         # One metadata key: safetensors keeps several in no fixed order, and equal graphs must give equal bytes.
         return save(tensors, {"plgc": json.dumps(header, sort_keys=True, allow_nan=False)})
+
+    def to_pyg(self) -> Data:
+        """As a PyG ``Data``; see :func:`plgc.export.to_pyg`."""
+        from plgc import export
+
+        return export.to_pyg(self)
+
+    def to_networkx(self) -> networkx.Graph:
+        """As a NetworkX graph; see :func:`plgc.export.to_networkx`."""
+        from plgc import export
+
+        return export.to_networkx(self)
+
+    def to_dataframe(self, kind: str | None = None, feature_names: Sequence[str] | None = None) -> Any:
+        """As a data frame of pandas or polars; see :func:`plgc.export.to_dataframe`."""
+        from plgc import export
+
+        return export.to_dataframe(self, kind, feature_names)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> CondensedGraph:

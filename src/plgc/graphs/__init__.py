@@ -2,6 +2,7 @@
 
 from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs
 from plgc.graphs.check import check_condensable, check_structure
+from plgc.graphs.columns import TableColumns
 from plgc.graphs.edges import split_edges, training_edges
 from plgc.graphs.inductive import training_subgraph, unseen_subgraph
 from plgc.graphs.labels import TrainingLabels, training_labels
@@ -12,6 +13,7 @@ from plgc.graphs.synthetic import citation_graph
 
 __all__ = [
     "GraphEntry",
+    "TableColumns",
     "TrainingLabels",
     "check_condensable",
     "check_structure",

@@ -1,4 +1,4 @@
-"""Where a graph comes in: a catalogue name, an npz file or a PyG ``Data``, always brought to one form.
+"""Where a graph comes in: a name, a file, a PyG ``Data`` or a graph of another library, always brought to one form.
 
 Labels and masks end here too: :func:`unlabelled` is what condensation gets to see.
 """
@@ -6,6 +6,7 @@ Labels and masks end here too: :func:`unlabelled` is what condensation gets to s
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,33 @@ from torch_geometric.data import Data, Dataset
 from plgc.errors import GraphError, LabelError, SettingError
 from plgc.graphs import catalog
 from plgc.graphs.check import MASKS, as_features, check_structure, node_count
+from plgc.graphs.columns import TableColumns
+from plgc.graphs.foreign import keep_names, open_foreign
 from plgc.graphs.npz import read_npz
 from plgc.graphs.splits import PER_CLASS, generated_split
 
 
-def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: int = 0) -> Data:
+def load_graph(
+    source: Any,
+    *,
+    split: int = 0,
+    seed: int = 0,
+    nodes_table: Any = None,
+    columns: TableColumns | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> Data:
     """Load a graph and bring it to the form the rest of the package expects.
 
     Args:
-        source: a catalogue name (``"cora"``), the path of an npz file in our format, or a PyG ``Data``, which is
-            copied and never changed. A name the catalogue knows wins over a file of the same name without a suffix.
+        source: a catalogue name (``"cora"``); the path of an npz file in our format, of an edge list (CSV, TSV,
+            Parquet; gzip is fine) or of a GraphML file; a PyG ``Data``, a NetworkX graph, a data frame of edges, a
+            scipy adjacency matrix or a tuple (matrix, features) or (matrix, features, labels). It is never changed.
+            A name the catalogue knows wins over a file of the same name without a suffix.
         split: which of several fixed splits to use, counted from 0.
         seed: seed of the generated split; used only for a graph that has labels and no masks.
+        nodes_table: for an edge list, the table of its nodes: a path or a data frame.
+        columns: which column of the tables (or attribute of GraphML and NetworkX) is what; guessed where it is silent.
+        notice: called with every sentence of ``notes``.
 
     Returns:
         A new ``Data`` on the CPU with
@@ -40,21 +56,28 @@ def load_graph(source: str | os.PathLike[str] | Data, *, split: int = 0, seed: i
         - ``core_mask`` where the source has it: bool [N], False for a halo around the graph's own nodes;
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
+        - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
+          or features, and ``notes``, sentences on what was guessed;
         - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from) and the ``split_index``
           and ``split_seed`` that were asked for.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.
         GraphError: what was found is not a sound graph; the message names the value.
-        SettingError: there is no such split.
+        SettingError: there is no such split, or no such column.
+        MissingExtraError: Parquet without pyarrow.
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    raw = _open(source)
+    raw = open_foreign(source, nodes_table, columns) or _open(source)
     data = _standard(raw)
     _set_split(data, raw, split, seed)
     chosen = raw._store if raw._store.get("train_mask") is not None else {}  # a choice made before is remembered
     data.split_index, data.split_seed = chosen.get("split_index", split), chosen.get("split_seed", seed)
+    keep_names(data, raw)
+    if notice is not None:
+        for note in data._store.get("notes", ()):
+            notice(note)
     return data
 
 
@@ -116,7 +139,8 @@ def _open(source: Any) -> Data:
     if not isinstance(source, str):
         hint = " (give one of its graphs: dataset[0])" if isinstance(source, Dataset) else ""
         raise GraphError(
-            f"cannot load a graph from a {type(source).__name__}{hint}: expected a name, a path or a PyG Data"
+            f"cannot load a graph from a {type(source).__name__}{hint}: expected a name, a path, a PyG Data, a "
+            "NetworkX graph, a data frame of edges or a scipy matrix with features"
         )
     if _is_path(source):
         return read_npz(Path(os.path.expanduser(source)))
