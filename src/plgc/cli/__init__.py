@@ -17,7 +17,7 @@ from typing import Annotated, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, inspect, models, predict
+from plgc.cli import condense, data, demo, experiment, inspect, models, predict, report
 from plgc.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -37,6 +37,7 @@ app.command()(inspect.inspect)
 app.command()(models.train)
 app.command()(models.evaluate)
 app.command()(predict.predict)
+app.command()(report.report)
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(data.app, name="data")
 

@@ -1,0 +1,70 @@
+"""Nodes and synthetic nodes in one space, by the model that is rebuilt from the files.
+
+Every node belongs to the synthetic node it is nearest to: by pseudo-label where there are pseudo-labels (as in
+:mod:`plgc.theory`), else by embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.artifact import CondensedGraph
+from plgc.backbone import BackboneSettings, reconstruct
+from plgc.baselines.ctgc import METHOD as CTGC
+from plgc.baselines.ctgc_rebuild import condensed_adjacency, rebuild_ctgc
+from plgc.combine import put_together
+from plgc.propagate import build_adjacency
+from plgc.tasks.classifier import train_on_condensed
+from plgc.theory import nearest
+
+ROWS = 16_384  # nodes compared with all synthetic nodes at a time
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Nodes and synthetic nodes in one space, and which synthetic node each node belongs to."""
+
+    nodes: Tensor
+    synthetic: Tensor
+    cluster: Tensor
+
+
+@torch.no_grad()
+def embed_all(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0) -> Embedded | None:
+    """Embed with what is rebuilt from the files: a backbone, CTGC's GNN, or a classifier for files with labels."""
+    if len(condensed) == 1 and condensed[0].method == CTGC and condensed[0].pseudo_labels is not None:
+        with torch.enable_grad():
+            rebuilt = rebuild_ctgc(condensed[0], seed=seed)
+        nodes = F.normalize(rebuilt.embed(rebuilt.prepare(graph)), dim=1)
+        synthetic = F.normalize(rebuilt.gnn(condensed[0].features, condensed_adjacency(condensed[0], "cpu")), dim=1)
+        return Embedded(nodes, synthetic, assign(nodes, F.normalize(condensed[0].pseudo_labels, dim=1)))
+    if all(part.pseudo_labels is not None and part.edge_index is None for part in condensed):
+        settings, how = BackboneSettings(skip=False), "heads" if len(condensed) > 1 else None
+        with torch.enable_grad():
+            backbone = reconstruct(condensed, seed=seed, settings=settings, combine=how)
+        nodes, synthetic = backbone.embed(graph), torch.cat([backbone.embed_condensed(part) for part in condensed])
+        centres = condensed[0].pseudo_labels if len(condensed) == 1 else None
+        return Embedded(nodes, synthetic, assign(nodes, synthetic if centres is None else centres))
+    if not all(part.labels is not None for part in condensed):
+        return None
+    whole = condensed[0] if len(condensed) == 1 else put_together(condensed)
+    with torch.enable_grad():
+        model = train_on_condensed(whole, seed=seed)
+    adjacency = None
+    if whole.edge_index is not None:
+        adjacency = build_adjacency(whole.edge_index, whole.num_nodes, whole.edge_weight)
+    hidden = model.gnn.body(whole.features, adjacency)
+    assert isinstance(hidden, Tensor)
+    nodes, synthetic = F.normalize(model.embed(model.prepare(graph)), dim=1), F.normalize(hidden, dim=1)
+    return Embedded(nodes, synthetic, assign(nodes, synthetic))
+
+
+def assign(nodes: Tensor, centres: Tensor) -> Tensor:
+    """The nearest centre of every node, some rows at a time: all distances at once would not fit for large graphs."""
+    return torch.cat([nearest(rows.double(), centres.double()) for rows in nodes.split(ROWS)])
