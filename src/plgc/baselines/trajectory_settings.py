@@ -147,7 +147,7 @@ PUBLISHED: dict[tuple[str, str], dict[int, TrajectorySettings]] = {
 def published(method: str, graph: str, nodes: int) -> TrajectorySettings:
     """The authors' settings for the size nearest to ``nodes``; Citeseer's, which use Adam, for other graphs.
 
-    SFGC's rates on Citeseer are ours, and its iterations are chosen by a GCN, as GEOM's are, not by its authors' kernel.
+    SFGC's rates on Citeseer are ours, and its iterations are chosen by a GCN, as GEOM's are, not by its own kernel.
     """
     sizes = PUBLISHED.get((method, normalised(graph)), PUBLISHED[method, "citeseer"])
     return sizes[min(sizes, key=lambda size: (abs(size - nodes), size))]
