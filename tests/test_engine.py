@@ -21,6 +21,7 @@ from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.engine import Task, TaskResult, run_tasks
 from plgc.errors import GraphError, MissingExtraError, SettingError
 from plgc.graphs import citation_graph
+from processes import alive, wait_until
 
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
@@ -256,26 +257,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
-
-
-def alive(group: int) -> set[int]:
-    """Processes of a group that still run."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, number = path.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it has just ended
-            continue
-        if int(number) == group and state != "Z":
-            found.add(int(path.parent.name))
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
 
 
 @linux

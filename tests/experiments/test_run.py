@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from plgc.experiments.records import identity, read_records
 from plgc.experiments.run import Place, run_experiment
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.graphs import citation_graph, save_npz
+from processes import alive, wait_until
 
 HEAD = """
 title = "Tiny"
@@ -264,26 +264,6 @@ def start(tmp_path: Path, data: Path) -> Iterator[Callable[[], subprocess.Popen[
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
-
-
-def alive(group: int) -> set[int]:
-    """Processes of a group that still run."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, number = path.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it has just ended
-            continue
-        if int(number) == group and state != "Z":
-            found.add(int(path.parent.name))
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
 
 
 @linux
