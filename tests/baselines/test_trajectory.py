@@ -316,7 +316,7 @@ def test_a_gcn_trained_on_the_nodes_themselves_is_a_good_judge(graph: Data, labe
 
 
 def test_published_settings_go_by_graph_and_size() -> None:
-    assert published("sfgc", "Cora", 70) == TrajectorySettings()
+    assert published("sfgc", "Cora", 70) == TrajectorySettings(feature_rate=3e-5)
     assert published("sfgc", "cora", 64) == published("sfgc", "cora", 70)
     assert published("sfgc", "cora", 35).expert_epochs == 1500
     assert published("geom", "cora", 70).student_steps == 2500
@@ -324,6 +324,20 @@ def test_published_settings_go_by_graph_and_size() -> None:
     assert published("sfgc", "my graph", 60) == published("sfgc", "citeseer", 60)
     assert {(s.expert.experts, s.expert.hidden) for sizes in PUBLISHED.values() for s in sizes.values()} == {(200, 256)}
     assert published("sfgc", "cora", 70).kept == [0, 100, 200, 300, 1200, 1300, 1400, 1500]
+
+
+def test_gradients_of_equal_weight_have_unit_length_and_one_scale() -> None:
+    features, rate = torch.zeros(2, 2, requires_grad=True), torch.tensor(1.0, requires_grad=True)
+    steep = torch.tensor([[3e6, 0.0], [0.0, 4e6]])
+    ((features * steep).sum() + 10e6 * rate).backward()
+    trajectory._weigh_equally(features, [features, rate, torch.ones(3)])
+    assert features.grad is not None
+    assert rate.grad is not None
+    assert torch.allclose(features.grad, steep / 5e6)
+    assert float(rate.grad) == pytest.approx(2.0)
+    features.grad = torch.zeros(2, 2)
+    trajectory._weigh_equally(features, [features])
+    assert not features.grad.any()
 
 
 def test_refusals(graph: Data, labels: TrainingLabels) -> None:

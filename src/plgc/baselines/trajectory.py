@@ -205,6 +205,8 @@ def _match(
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()
+        if settings.equal_weight:
+            _weigh_equally(x, learned)
         for optimizer in optimizers:
             optimizer.step()
         if judge is not None and (iteration + 1) % settings.choose_every == 0:
@@ -224,6 +226,15 @@ def _match(
         best = [best[0], torch.tensor(settings.iterations), *(p.detach() for p in learned)]
     found = torch.softmax(best[4], 1) if soft else label
     return Found(best[2], found.cpu(), int(best[1]), float(best[3]), losses.tolist())
+
+
+def _weigh_equally(features: Tensor, learned: list[Tensor]) -> None:
+    """Scale the gradients of one iteration so that the one of X' has unit length."""
+    assert features.grad is not None
+    scale = 1 / features.grad.norm().clamp(min=torch.finfo(torch.float32).tiny)
+    for part in learned:
+        if part.grad is not None:
+            part.grad.mul_(scale)
 
 
 def draw_start(settings: TrajectorySettings, iteration: int, generator: torch.Generator) -> int:
