@@ -295,7 +295,8 @@ def test_a_result_says_what_it_is(method: str, graph: Data, labels: TrainingLabe
     assert int(condensed.counts.sum()) == len(labels.train)
     assert condensed.settings["outer_steps"] == 4
     assert condensed.settings["training_labels"] == len(labels.train)
-    assert condensed.chosen == {"epoch": 3}
+    assert condensed.chosen["epoch"] == 3
+    assert 0 < condensed.chosen["training_accuracy"] <= 1
     assert len(condensed.curves["matching"]) == 3
     assert condensed.seen["nodes"] == "all"
     assert training_digest(graph) in condensed.seen.values()
@@ -341,19 +342,16 @@ def test_a_run_that_is_stopped_and_resumed_ends_byte_identical(
     assert list(folder.iterdir()) == []
 
 
-def test_validation_labels_choose_the_epoch_and_without_them_the_last_counts(
+def test_validation_labels_choose_the_epoch_and_without_them_the_training_labels_do(
     graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = iter([0.5, 0.75, 0.75])
-    monkeypatch.setattr(
-        gradient, "_validation_accuracy", lambda _, given, *__: next(scores) if len(given.val) else None
-    )
-    settings = replace(QUICK, evaluate=(1, 2))
+    scores = iter([0.5, 0.75, 0.75, 1.0, 1.0, 0.75])
+    monkeypatch.setattr(gradient, "_accuracy", lambda *_: next(scores))
+    settings = replace(QUICK, epochs=3, evaluate=(1, 2))
     chosen = condense_by_gradients(graph, labels, nodes=9, seed=0, settings=settings)
-    assert chosen.chosen == {"epoch": 2, "validation_accuracy": 0.75}
-    shorter = replace(settings, epochs=2)
-    second = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, settings=shorter)
-    assert second.chosen == {"epoch": 2}
+    assert chosen.chosen == {"epoch": 2, "validation_accuracy": 0.75}  # the first of the best
+    second = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, settings=settings)
+    assert second.chosen == {"epoch": 2, "training_accuracy": 1.0}  # the last of the best
     assert torch.equal(chosen.features, second.features)
 
 

@@ -58,7 +58,8 @@ def condense_by_gradients(
 
     Args:
         graph: features and edges.
-        labels: the training labels; at most as many nodes are made as have one. Validation labels choose the epoch.
+        labels: the training labels; at most as many nodes are made as have one. Validation labels choose the epoch;
+            where there are none, the last epoch counts that still tells the training labels apart best.
         nodes: K.
         seed: of the first features, of the models and of the draws of training nodes.
         method: ``gcond``, ``gcond-x`` or ``dc-graph``.
@@ -102,9 +103,10 @@ def condense_by_gradients(
     for epoch in range(state.epoch + 1, settings.epochs + 1):
         state.curve.append(float(matching.epoch(generator)))
         state.epoch = epoch
-        if epoch == settings.epochs or (labels.val.numel() and epoch in settings.evaluate):
+        if epoch == settings.epochs or epoch in settings.evaluate:
             result = state.result(settings.threshold)
-            state.keep_best(result, _validation_accuracy(inputs, labels, scaling, seed, task, result))
+            accuracy = _accuracy(inputs, labels, scaling, seed, task, result)
+            state.keep_best(result, accuracy, validated=labels.val.numel() > 0)
         if epoch % SAVE_EVERY == 0:
             state.save(kept, generator)
         if progress is not None:
@@ -143,22 +145,21 @@ def _start(
     return State(features, adjacency, optimizers)
 
 
-def _validation_accuracy(
+def _accuracy(
     inputs: Inputs,
     labels: TrainingLabels,
     scaling: str,
     seed: int,
     task: MatchingTask,
     result: Mapping[str, Tensor],
-) -> float | None:
-    """How well a GCN that learns from the condensed graph does on the validation labels; None where there are none."""
-    if not labels.val.numel():
-        return None
-    val, device = labels.val.to(inputs.device), inputs.device
-    y = labels.y.to(device)[val]
+) -> float:
+    """How well a GCN that learns from the condensed graph does on the validation labels, or else on the given ones."""
+    validated, device = labels.val.numel() > 0, inputs.device
+    judged = (labels.val if validated else labels.train).to(device)
+    y = labels.y.to(device)[judged]
 
     def accuracy(model: Classifier) -> float:
-        return float((model.probabilities(inputs)[val].argmax(1) == y).float().mean())
+        return float((model.probabilities(inputs)[judged].argmax(1) == y).float().mean())
 
     x = result["features"]
     adjacency = None
@@ -174,6 +175,6 @@ def _validation_accuracy(
         scaling=scaling,
         seed=seed,
         settings=ON_CONDENSED,
-        score=accuracy,
+        score=accuracy if validated else None,
     )
     return accuracy(model)

@@ -119,7 +119,7 @@ class State:
         epoch: epochs done.
         curve: mean matching distance of every epoch.
         best: features and edges of the best of the epochs that were looked at.
-        choice: which epoch that was, and its validation accuracy.
+        choice: which epoch that was, and its accuracy on validation labels or, without any, on training labels.
     """
 
     features: Tensor
@@ -138,12 +138,15 @@ class State:
             result["edge_index"], result["edge_weight"] = strong_edges(self.adjacency(self.features), threshold)
         return result
 
-    def keep_best(self, result: dict[str, Tensor], accuracy: float | None) -> None:
-        """Keep this result if it does better than the best so far, or if there is nothing to tell them apart by."""
-        if accuracy is None:
-            self.best, self.choice = result, {"epoch": self.epoch}
-        elif accuracy > self.choice.get("validation_accuracy", -1.0):
-            self.best, self.choice = result, {"epoch": self.epoch, "validation_accuracy": accuracy}
+    def keep_best(self, result: dict[str, Tensor], accuracy: float, *, validated: bool) -> None:
+        """Keep this result if it does better than the best so far.
+
+        Training labels are easily all told apart: there, as good as before is enough to go on with the schedule.
+        """
+        name = "validation_accuracy" if validated else "training_accuracy"
+        best = self.choice.get(name, -1.0)
+        if accuracy > best or (accuracy == best and not validated):
+            self.best, self.choice = result, {"epoch": self.epoch, name: accuracy}
 
     def save(self, kept: Checkpoint, generator: torch.Generator) -> None:
         """Write everything that the epochs to come depend on."""

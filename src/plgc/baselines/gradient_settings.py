@@ -27,8 +27,8 @@ class GradientSettings:
         adjacency_epochs: see there.
         threshold: δ; weaker edges of A' are left out of the result.
         batch: how many training nodes of a class are looked at in an outer step, drawn anew where there are more.
-        evaluate: epochs after which a GCN is trained on the condensed graph, to keep the best by validation labels;
-            the last epoch always counts. Without validation labels it alone does.
+        evaluate: epochs after which a GCN is trained on the condensed graph, to keep the best by validation labels
+            or, without any, by the training labels; the last epoch always is one of them.
     """
 
     epochs: int = 600
