@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format results clean
+.PHONY: help demo test soak bench lint format results docs clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -21,6 +21,12 @@ demo: $(INSTALLED)  ## Condense an embedded graph, rebuild from it, compare; lea
 
 test: lint  ## Lint, then run the tests
 	$(BIN)/python -m pytest
+
+soak: $(INSTALLED)  ## Kill, damage, fill and race at full counts (docs/reliability.md); some twenty minutes
+	$(BIN)/python tests/soak/run.py
+
+bench: $(INSTALLED)  ## Measure cost as ratios, into results/bench.jsonl; QUICK=1 takes three minutes
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH)
 
 lint: $(INSTALLED)  ## Check style (ruff) and types (pyright)
 	$(BIN)/ruff check .
@@ -34,9 +40,12 @@ format: $(INSTALLED)  ## Put the code into the project's style
 results: $(INSTALLED)  ## Make docs/results.md, its figures and the README's table from results/
 	$(BIN)/python benchmarks/publish.py
 
-clean:  ## Remove what was made here: .venv, demo/ and caches
-	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+docs: $(INSTALLED)  ## Build the documentation into site/, warnings as errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## Remove what was made here: .venv, demo/, site/ and caches
+	rm -rf $(VENV) demo site build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # torch and setuptools come first: with the pinned torch in place nothing else can pull in another build of it, and
 # with setuptools in place the package is built with the pinned version.

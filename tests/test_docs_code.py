@@ -1,0 +1,202 @@
+"""Every code block of the README and of docs/ runs, or is at least understood; so do the examples in docstrings.
+
+A page is read from top to bottom, as somebody who types along would: its Python blocks share their names, and all of
+its blocks one folder. Python runs. Every ``plgc`` line is parsed by the real command line, and those on ``demo`` run.
+What can do neither is in ``CANNOT_RUN``, with the reason.
+"""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import importlib
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+from torch_geometric.data import Data
+
+import plgc
+from plgc.artifact import CondensedGraph
+from plgc.cli import UsageError, app, main
+from plgc.errors import MissingExtraError
+from plgc.graphs import list_graphs
+from plgc.inputs import fingerprint
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+SHELL, OUTPUT = ("", "bash", "sh", "console"), ("text", "json", "csv")
+# Python that other tests run: one looks at what is printed too, one puts a small graph in the place of a real one
+HAS_TEST = {"docs/your_graph.md": "test_your_graph.py", "README.md": "test_project_files.py"}
+CANNOT_RUN = {
+    "pip install": "would change the environment of the tests",
+    "python -m http.server": "does not end",
+    "ray start": "needs a cluster; tests/test_engine_ray.py starts one",
+    "ray stop": "needs a cluster; tests/test_engine_ray.py stops one",
+}
+ONLY_PARSED = {
+    "demo": "tests/test_demo.py runs it",
+    "data get": "needs a network",
+    "experiment run": "takes minutes; tests/experiments runs small ones",
+    "experiment table": "needs the records of a run",
+}
+WRITTEN = ("output", "out", "store", "checkpoint")  # paths that a command makes; all others it reads
+EXAMPLES = [path for path in sorted((ROOT / "src").rglob("*.py")) if ">>> " in path.read_text(encoding="utf-8")]
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language and text."""
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def real_graphs(code: str) -> list[str]:
+    """The graphs that a Python block loads by name and that are not made on the spot."""
+    known = {entry.name for entry in list_graphs()} - {"demo"}
+    return [name for name in re.findall(r'load_graph\(\s*"([^"]+)"', code) if name in known]
+
+
+def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., CondensedGraph]:
+    """The same function, which does the same work once: many pages condense the same graph."""
+    made: dict[tuple[Any, ...], CondensedGraph] = {}
+
+    def condense_once(graph: Data, **arguments: Any) -> CondensedGraph:
+        given = inspect.signature(condense).bind(graph, **arguments)
+        given.apply_defaults()
+        plain = {key: value for key, value in given.arguments.items() if key not in ("graph", "progress", "checkpoint")}
+        plain["threads"] = plain["threads"] or torch.get_num_threads()
+        others = [graph._store.get(name) for name in ("y", "train_mask", "core_mask")]
+        rest = hashlib.sha256(b"".join(b"none" if part is None else part.numpy().tobytes() for part in others))
+        key = fingerprint(graph), rest.digest(), repr(graph._store.get("seen")), repr(plain)
+        if key not in made:
+            made[key] = condense(graph, **arguments)
+        return made[key]
+
+    return condense_once
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _condense_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        shared = remember(plgc.condense)
+        patch.setattr(plgc, "condense", shared)
+        patch.setattr("plgc.methods.condense", shared)
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    printed = ""
+    for number, (language, code) in enumerate(blocks(page), 1):
+        if language == "python" and page not in HAS_TEST:
+            assert not real_graphs(code), f"{page}, block {number}: take a graph that is everywhere, such as demo"
+            exec(compile(code, f"{page}, block {number}", "exec"), names)
+        elif language in SHELL:
+            capsys.readouterr()
+            for words in commands(code):
+                check(words, capsys)
+            printed = capsys.readouterr().out
+        elif language == "text" and printed:
+            assert shape(code) in shape(printed), f"{page}, block {number}: this is not what is printed"
+        else:
+            assert language in ("python", *OUTPUT), f"{page}, block {number}: what is {language!r}?"
+
+
+def shape(text: str) -> str:
+    """What a text says apart from its numbers, which differ from machine to machine."""
+    return " ".join(re.sub(r"\d[\d.,]*|-{2,}", "#", text).split())
+
+
+def test_pages_with_a_test_of_their_own_have_one() -> None:
+    for page, test in HAS_TEST.items():
+        assert Path(page).name in (Path(__file__).parent / test).read_text(encoding="utf-8")
+
+
+def commands(code: str) -> Iterator[list[str]]:
+    """The commands of a shell block, as words: without comments and prompts, lines that go on joined."""
+    for line in code.replace("\\\n", " ").splitlines():
+        for command in line.removeprefix("$ ").split("&&"):
+            words = shlex.split(command, comments=True)
+            if words:
+                yield words
+
+
+def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Fail unless a command can be given as it is written; run it where that is cheap."""
+    line = shlex.join(words)
+    if any(line.startswith(prefix) for prefix in CANNOT_RUN):
+        return
+    if words[0] == "make":
+        target = f"^{words[1]}:"
+        assert re.search(target, (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), f"no target: {line}"
+    elif words[0] == "python":
+        assert (ROOT / words[1]).is_file(), f"no such file: {line}"
+    else:
+        assert words[0] in ("plgc", ".venv/bin/plgc"), f"neither run nor excused: {line}"
+        name, parameters = parse(words[1:])
+        if worth_running(name, parameters):
+            assert main(words[1:]) == 0, f"{line}: {capsys.readouterr().err}"
+
+
+def parse(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """A command's name and values by the real command line; whatever it does not know is a failure."""
+    command: Any = typer.main.get_command(app)
+    path: list[str] = []
+    try:
+        while hasattr(command, "commands"):
+            context = command.make_context(" ".join(path), list(words))
+            name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+            path.append(name)
+        return " ".join(path), command.make_context(path[-1], list(words)).params
+    except UsageError as error:
+        pytest.fail(f"plgc {shlex.join(words)}: {error.format_message()}")
+    except typer.Exit:
+        return words[0], {}  # --version and the like, which answer at once
+
+
+def worth_running(name: str, parameters: dict[str, Any]) -> bool:
+    """Whether a command is quick and everything it needs is here."""
+    if name in ONLY_PARSED or parameters.get("engine") == "ray" or parameters.get("device", "cpu") != "cpu":
+        return False
+    read: list[Any] = []
+    for key, value in parameters.items():
+        if key not in WRITTEN:
+            read += value if isinstance(value, list | tuple) else [value]
+    graphs = parameters.get("graphs") or [parameters.get("graph")]
+    graphs = [str(graph) for graph in graphs if graph is not None]
+    missing = [str(path) for path in read if isinstance(path, Path) and not path.exists()]
+    if not all(graph == "demo" or Path(graph).is_file() for graph in graphs):
+        return False
+    assert not missing or not graphs, f"plgc {name}: no earlier block of the page makes {', '.join(missing)}"
+    return not missing
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[str(path.relative_to(ROOT / "src")) for path in EXAMPLES])
+def test_docstring_examples(path: Path, folder: Path) -> None:
+    assert "+SKIP" not in path.read_text(encoding="utf-8"), "an example that is not run may be wrong"
+    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+    try:
+        module = importlib.import_module(name)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module):
+        runner.run(test, out=said.append)
+    assert runner.tries > 0
+    assert runner.failures == 0, "".join(said)
