@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
@@ -21,10 +22,11 @@ from plgc import artifact
 from plgc.artifact import FORMAT, SCHEMA, CondensedGraph
 from plgc.config import preset
 from plgc.errors import ArtifactError
+from plgc.sealed import MAX_HEADER, checksum
 
 HEADER_KEYS = {
     *("format", "schema", "version", "seed", "threads", "scaling", "blocks", "settings", "nodes_requested"),
-    *("chosen", "curves", "source", "fingerprint", "method", "seen", "num_classes"),
+    *("chosen", "curves", "source", "fingerprint", "method", "seen", "num_classes", "checksum"),
 }
 
 
@@ -100,7 +102,12 @@ def with_description(text: str, **tensors: Tensor) -> bytes:
     """A sound file, except for the text of its description and the tensors given."""
     graph = condensed()
     parts = {"features": graph.features, "pseudo_labels": graph.pseudo_labels, "counts": graph.counts, **tensors}
-    return save_tensors({name: tensor for name, tensor in parts.items() if tensor is not None}, {"plgc": text})
+    parts = {name: tensor for name, tensor in parts.items() if tensor is not None}
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, dict) and "checksum" in found:  # whoever changes a file on purpose can do so here, too
+            text = json.dumps({**found, "checksum": checksum(parts, found)})
+    return save_tensors(parts, {"plgc": text})
 
 
 def changed(**values: object) -> bytes:
@@ -361,6 +368,42 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             load(tmp_path, content[:length])
 
 
+def test_every_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    """What can be flipped unnoticed is how the header is written, such as blanks at its end; never what it says."""
+    for graph in (condensed(), labelled()):
+        content, harmless = graph.to_bytes(), 0
+        for position in range(len(content)):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << position % 8
+            try:
+                loaded = load(tmp_path, bytes(damaged))
+            except ArtifactError:
+                continue
+            assert_equal(loaded, graph)
+            harmless += 1
+        assert harmless < 0.01 * len(content)
+
+
+def test_a_description_without_its_checksum_is_refused_and_one_of_schema_2_is_still_read(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"file\.safetensors is damaged: what it holds has no checksum"):
+        load(tmp_path, changed(checksum=...))
+    assert_equal(load(tmp_path, changed(checksum=..., schema=2)), condensed())
+    content = condensed().to_bytes()
+    with pytest.raises(ArtifactError, match="does not fit its checksum; get or make it again"):
+        load(tmp_path, content.replace(b"l2", b"l1"))
+
+
+def test_an_enormous_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", MAX_HEADER + 1))
+        file.truncate(2 * MAX_HEADER)  # a hole: nothing is written, everything can be read
+    with pytest.raises(ArtifactError, match=f"header is said to have {MAX_HEADER + 1:,} bytes"):
+        CondensedGraph.load(path)
+    with pytest.raises(ArtifactError, match=r"description is .* bytes long, at most"):
+        condensed(settings={"text": "x" * MAX_HEADER}).to_bytes()
+
+
 def test_bytes_at_the_end_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="cannot be opened"):
         load(tmp_path, condensed().to_bytes() + b"\0")
@@ -387,7 +430,7 @@ def test_a_flipped_header_byte_is_refused_or_harmless(tmp_path: Path, mask: int)
 
 
 def test_every_part_of_the_description_is_needed(tmp_path: Path) -> None:
-    for key in HEADER_KEYS - {"format", "schema"}:
+    for key in HEADER_KEYS - {"format", "schema", "checksum"}:
         with pytest.raises(ArtifactError, match=f"is damaged: its description is incomplete .*{key}"):
             load(tmp_path, changed(**{key: ...}))
 
@@ -453,6 +496,13 @@ HUGE = '{"format": "plgc-condensed-graph", "schema": 1, "seed": ' + "9" * 5000 +
         pytest.param(lambda: changed(blocks=[8, -2]), r"blocks \(8, -2\) do not", id="blocks negative"),
         pytest.param(lambda: changed(blocks=[6, 0]), r"blocks \(6, 0\) do not", id="blocks zero"),
         pytest.param(lambda: changed(scaling="auto"), "scaling 'auto' is unknown", id="scaling"),
+        pytest.param(lambda: changed(curves={"loss": [float("nan")]}), "incomplete", id="curve of NaN"),
+        pytest.param(lambda: changed(settings={"a": [INF]}), "incomplete", id="setting infinite"),
+        pytest.param(lambda: changed(seed=10**30), "seed is 10000", id="seed too large"),
+        pytest.param(lambda: changed(threads=0), "threads is 0", id="no threads"),
+        pytest.param(lambda: changed(nodes_requested=-5), "nodes_requested is -5", id="nodes below 0"),
+        pytest.param(lambda: changed(source={"nodes": 0}), "the original's nodes is 0", id="no original"),
+        pytest.param(lambda: changed(fingerprint=[1]), "its fingerprint is not a text", id="fingerprint"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused_with_the_reason(tmp_path: Path, content, message: str) -> None:

@@ -8,7 +8,7 @@ from torch_geometric.utils import erdos_renyi_graph, to_dense_adj
 
 from plgc.encoder import GNN, KINDS
 from plgc.errors import SettingError
-from plgc.propagate import Adjacency, build_adjacency, sparse_features
+from plgc.propagate import Adjacency, build_adjacency, propagate, sparse_features
 
 NODES, WIDTH_IN, HIDDEN, WIDTH_OUT = 12, 7, 16, 8
 
@@ -314,3 +314,50 @@ def test_dropout_acts_in_training_only() -> None:
     gnn.eval()
     expected = network_slowly(gnn, features(), dense_adjacency(edges()))
     torch.testing.assert_close(gnn(features(), adjacency).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+# The order of Â, X and W
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sgc"])
+@pytest.mark.parametrize(
+    ("width_in", "width_out", "of_features", "training", "propagated"),
+    [
+        (4, 9, False, True, 4),  # the input is narrower
+        (9, 9, False, True, 9),  # equally wide, but no gradient has to go back through Â
+        (15, 9, False, True, 15),
+        (19, 9, False, True, 9),  # forward and backward of 9 columns are cheaper than forward of 19
+        (9, 9, True, True, 9),
+        (10, 9, True, True, 9),
+        (4, 9, True, True, 4),
+        (15, 9, False, False, 9),
+    ],
+)
+def test_propagation_goes_where_it_is_cheapest(
+    kind: str,
+    width_in: int,
+    width_out: int,
+    of_features: bool,
+    training: bool,
+    propagated: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adjacency = build_adjacency(edges(), NODES)
+    gnn = GNN(kind, width_in, 5, width_out, layers=1, generator=torch.Generator().manual_seed(0))
+    x = features(width=width_in).requires_grad_(of_features)
+    widths, needing_grad = [], []
+
+    def watched(matrix: Adjacency | None, hidden: Tensor, steps: int = 1) -> Tensor:
+        widths.append(hidden.shape[1])
+        needing_grad.append(hidden.requires_grad)
+        return propagate(matrix, hidden, steps)
+
+    monkeypatch.setattr("plgc.encoder.propagate", watched)
+    with torch.set_grad_enabled(training):
+        result = gnn(x, adjacency)
+    assert widths == [propagated]
+    if not of_features and propagated == width_in:
+        assert needing_grad == [False]  # nothing goes back through Â
+    layer = gnn.layers[0]
+    expected = adjacency.matrix.to_dense() @ x @ layer.weight + layer.bias
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)

@@ -2,15 +2,21 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import signal
 import stat
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from plgc.errors import SettingError
-from plgc.files import check_writable, write_atomically
+from plgc import files
+from plgc.errors import PLGCError, SettingError
+from plgc.files import WriteError, check_writable, remove_leftovers, write_atomically
 
 
 @pytest.fixture(params=[None, b"old content"], ids=["new file", "old file"])
@@ -111,8 +117,12 @@ def test_the_file_is_complete_and_on_disk_before_it_gets_its_name(
     fsync, replace = os.fsync, os.replace
 
     def recording_fsync(handle: int) -> None:
-        assert os.fstat(handle).st_size == len(b"new content")
-        steps.append("fsync")
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            steps.append("fsync of the folder")
+        else:
+            assert found.st_size == len(b"new content")
+            steps.append("fsync")
         fsync(handle)
 
     def recording_replace(source: str, destination: Path) -> None:
@@ -126,7 +136,7 @@ def test_the_file_is_complete_and_on_disk_before_it_gets_its_name(
     monkeypatch.setattr(os, "fsync", recording_fsync)
     monkeypatch.setattr(os, "replace", recording_replace)
     write_atomically(path, b"new content")
-    assert steps[:2] == ["fsync", "replace"]
+    assert steps == ["fsync", "replace", "fsync of the folder"]
     assert path.read_bytes() == b"new content"
 
 
@@ -149,6 +159,106 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
     reader.join()
     assert seen
     assert {(len(content), len(set(content))) for content in seen} == {(size, 1)}
+
+
+ALONE = f"""
+import sys, types
+package = sys.modules["plgc"] = types.ModuleType("plgc")  # instead of all of it, and torch
+package.__path__ = [{str(Path(files.__file__).parent)!r}]
+"""
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another process, with this plgc.files."""
+    command = [sys.executable, "-c", ALONE + code, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+LIMITED = """
+import resource, signal, sys
+from plgc.files import WriteError, write_atomically
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    write_atomically(sys.argv[1], b"n" * 300_000)
+except WriteError as error:
+    print(error)
+write_atomically(sys.argv[1] + ".small", b"s")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on file sizes")
+def test_a_file_that_finds_no_room_is_reported_and_the_old_one_stays(target: tuple[Path, bytes | None]) -> None:
+    path, before = target
+    said, _ = python(LIMITED, path).communicate(timeout=60)
+    kept = "nothing is left of it" if before is None else "the file that was there is unchanged"
+    assert f"cannot write {path} (300,000 bytes): File too large; {kept}. Make room" in said
+    (path.parent / f"{path.name}.small").unlink()
+    assert_untouched(path, before)
+
+
+def test_a_failed_write_is_one_of_our_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match=r"c\.bin \(1 bytes\): No space left on device; nothing is left") as caught:
+        write_atomically(tmp_path / "c.bin", b"x")
+    assert isinstance(caught.value, PLGCError)
+    assert caught.value.kind == "cannot-write"
+
+
+def test_a_name_that_is_too_long_is_one_of_our_errors(tmp_path: Path) -> None:
+    with pytest.raises(PLGCError):
+        write_atomically(tmp_path / ("x" * 300), b"x")
+
+
+def test_room_is_looked_for_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_writable(tmp_path / "c.bin", 1000)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=999))
+    message = rf"c\.bin needs at least 1,000 bytes, the disk of {tmp_path} has 999 left: make room"
+    with pytest.raises(SettingError, match=message):
+        check_writable(tmp_path / "c.bin", 1000)
+    check_writable(tmp_path / "c.bin", 999)
+
+
+def test_what_killed_processes_have_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in (".plgc-1.part", ".plgc-2.part", "notes.part"))
+    for path in (old, new, other):
+        path.write_bytes(b"half")
+    yesterday = time.time() - 25 * 3600
+    for path in (old, other):
+        os.utime(path, (yesterday, yesterday))
+    write_atomically(tmp_path / "c.bin", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".plgc-2.part", "c.bin", "notes.part"]
+    remove_leftovers(tmp_path, age=0.0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.bin", "notes.part"]
+
+
+WRITER = """
+import sys
+from plgc.files import write_atomically
+for number in range(int(sys.argv[3])):
+    write_atomically(sys.argv[1], sys.argv[2].encode() * 300_000)
+"""
+WRITES = max(25, int(os.environ.get("PLGC_FUZZ", "0")) // 20)  # by each of the processes; more in `make soak`
+
+
+def test_processes_that_write_one_file_leave_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    writers = [python(WRITER, path, letter, WRITES) for letter in "abc"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if path.exists():
+            content = path.read_bytes()
+            seen.add((len(content), content.count(content[:1])))
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert seen == {(300_000, 300_000)}
+    assert path.read_bytes() in {letter * 300_000 for letter in (b"a", b"b", b"c")}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 # Permissions

@@ -9,9 +9,10 @@ from hypothesis.extra import numpy as hnp
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc import inputs as inputs_module
 from plgc.errors import GraphError
 from plgc.inputs import fingerprint, mean_rows, prepare, resolve_scaling, scale_rows
-from plgc.propagate import SparseFeatures, sparse_features
+from plgc.propagate import SparseFeatures, propagate, sparse_features
 
 # Half the values are zero, so that rows of zeros turn up.
 VALUES = st.one_of(st.just(0.0), st.floats(-100, 100, width=32).filter(lambda value: abs(value) > 1e-3))
@@ -218,3 +219,40 @@ def test_the_fingerprint_does_not_depend_on_memory_layout() -> None:
     x = graph().x
     assert not x.t().contiguous().t().is_contiguous()
     assert fingerprint(graph(x=x.t().contiguous().t())) == fingerprint(graph())
+
+
+# Another order of the nodes
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_another_order_are_the_same_rows(layout: str, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    dense = np.triu(rng.random((60, 60)) < 0.08, 1) * rng.uniform(0.5, 2, (60, 60))
+    dense = (dense + dense.T).astype(np.float32)
+    row, col = dense.nonzero()
+    x = torch.from_numpy((rng.random((60, 30)) * (rng.random((60, 30)) < 0.1)).astype(np.float32))
+    fields = {"edge_weight": torch.from_numpy(dense[row, col])} if weighted else {}
+    data = Data(
+        x=x if layout == "dense" else x.to_sparse_csr(),
+        edge_index=torch.from_numpy(np.stack([row, col])),
+        num_nodes=60,
+        **fields,
+    )
+    plain = prepare(data, "l1")
+    assert prepare(data, "l1", reorder=True).order is None  # too small to gain by it
+    monkeypatch.setattr(inputs_module, "REORDERED_FROM", 10)
+    local = prepare(data, "l1", reorder=True)
+    assert plain.order is None
+    order = local.order
+    assert order is not None
+    assert not torch.equal(order, torch.arange(60))
+    assert isinstance(local.x, SparseFeatures) == (layout == "csr")
+    rows = [each.x.to_dense() if isinstance(each.x, SparseFeatures) else each.x for each in (plain, local)]
+    assert torch.equal(rows[1], rows[0][order])
+    for name in ("matrix", "sum_matrix"):
+        before, after = (getattr(each.adjacency, name).to_dense() for each in (plain, local))
+        torch.testing.assert_close(after, before[order][:, order], rtol=1e-6, atol=0)
+    back = torch.empty(60, 30)
+    back[order] = propagate(local.adjacency, rows[1], 2)
+    torch.testing.assert_close(back, propagate(plain.adjacency, rows[0], 2), rtol=1e-5, atol=1e-7)

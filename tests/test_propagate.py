@@ -90,7 +90,7 @@ def test_both_directions_of_an_edge_share_a_pair(graph: tuple[np.ndarray, bool])
     for row, col, pair in zip(adjacency.row.tolist(), adjacency.col.tolist(), adjacency.pair.tolist(), strict=True):
         names.setdefault(frozenset((row, col)), set()).add(pair)
     edges = [pairs for ends, pairs in names.items() if len(ends) == 2]
-    assert all(pairs == {-1} for ends, pairs in names.items() if len(ends) == 1)
+    assert all(pairs == {adjacency.num_pairs} for ends, pairs in names.items() if len(ends) == 1)
     assert all(len(pairs) == 1 for pairs in edges)
     assert set().union(*edges) == set(range(adjacency.num_pairs))
     assert len(edges) == adjacency.num_pairs == np.count_nonzero(dense) // 2

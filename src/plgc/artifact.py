@@ -6,35 +6,39 @@ for); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, 
 where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
 (of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
 columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
-original the method saw, and the split whose training nodes or labels it was given), ``settings``, ``nodes_requested``,
+original the method saw, the split whose training nodes or labels it was given, and how its features were derived from
+edges where it had none of its own), ``settings``, ``nodes_requested``,
 ``chosen`` (what was chosen from the graph itself), ``curves`` (losses), ``source`` (node, edge and feature counts of
-the original) and ``fingerprint``. No pickle, no time, no path, no host, no name.
+the original), ``fingerprint``, and a ``checksum`` over all of this and the tensors (:mod:`plgc.sealed`). No pickle, no
+time, no path, no host, no name.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from plgc._version import __version__
 from plgc.errors import ArtifactError
 from plgc.files import write_atomically
+from plgc.graphs.derive import checked_mark
+from plgc.sealed import read_sealed, seal
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-SCHEMA = 2  # 1 knew neither labels nor edges, and no method but ours; it is still read
+SCHEMA = 3  # 2 had no checksum; 1 knew neither labels nor edges, and no method but ours; both are still read
+SEALED = 3  # the first with a checksum
 ALL = {"nodes": "all", "edges": "all"}
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
@@ -45,6 +49,13 @@ class CondensedGraph:
 
     Ours has pseudo-labels Ỹ and A' = I (no edges). Methods that need labels leave ``labels`` instead, and some leave
     edges; :mod:`plgc.methods` names them.
+
+    Example:
+        >>> import plgc
+        >>> condensed = plgc.condense(plgc.load_graph("demo"), nodes=40)
+        >>> again = plgc.CondensedGraph.load(condensed.save("demo.safetensors"))
+        >>> again.to_bytes() == condensed.to_bytes(), again.source["nodes"]
+        (True, 3000)
     """
 
     features: Tensor
@@ -103,9 +114,8 @@ class CondensedGraph:
             "num_classes": self.num_classes,
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
-        tensors = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
-        # One metadata key: safetensors keeps several in no fixed order, and equal graphs must give equal bytes.
-        return save(tensors, {"plgc": json.dumps(header, sort_keys=True, allow_nan=False)})
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        return seal(tensors, header, allow_nan=False)
 
     def to_pyg(self) -> Data:
         """As a PyG ``Data``; see :func:`plgc.export.to_pyg`."""
@@ -128,8 +138,11 @@ class CondensedGraph:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> CondensedGraph:
         """Open a file made by :meth:`save`; anything else is refused with the reason."""
-        tensors, header = read_safetensors(path, (FORMAT,), SCHEMA)
+        tensors, header = read_sealed(path, (FORMAT,), SCHEMA, SEALED)
         try:
+            json.dumps(
+                header, allow_nan=False
+            )  # no file of ours says NaN, and none could be written from one that does
             graph = CondensedGraph(
                 features=tensors["features"],
                 pseudo_labels=tensors.get("pseudo_labels"),
@@ -148,7 +161,7 @@ class CondensedGraph:
                 **_later(tensors, header),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ArtifactError(f"{path} is damaged: its description is incomplete ({error!r})") from error
+            raise ArtifactError(f"{path} is damaged: its description is incomplete ({repr(error)[:400]})") from error
         _check(graph, path)
         return graph
 
@@ -165,54 +178,24 @@ def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def read_safetensors(
-    path: str | os.PathLike[str], expected: tuple[str, ...], schema: int
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read one of our safetensors files, of an expected format: its tensors and its JSON description."""
-    path = Path(path)
-    if not path.exists():
-        raise ArtifactError(f"there is no file {path}")
-    if path.is_dir():
-        raise ArtifactError(f"{path} is a folder, not a file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            header = _header(path, metadata, expected, schema)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        raise ArtifactError(
-            f"{path} cannot be opened: damaged, cut short, or not a safetensors file ({error})"
-        ) from error
-    return tensors, header
-
-
-def _header(path: Path, metadata: dict[str, str], expected: tuple[str, ...], schema: int) -> dict[str, Any]:
-    if "plgc" not in metadata:
-        raise ArtifactError(f"{path} is a safetensors file, but not one of plgc's: it has no description")
-    try:
-        header = json.loads(metadata["plgc"])
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path} is damaged: its description is not readable ({error})") from error
-    found = header.get("format") if isinstance(header, dict) else None
-    if found not in expected:
-        needed = " or ".join(repr(name) for name in expected)
-        raise ArtifactError(f"{path} holds {found!r}, where {needed} is needed")
-    if not isinstance(header.get("schema"), int) or header["schema"] < 1:
-        raise ArtifactError(f"{path} is damaged: schema {header.get('schema')!r} is not a version number")
-    if header["schema"] > schema:
-        raise ArtifactError(
-            f"{path} has schema {header['schema']}, written by plgc {header.get('version', 'of a later version')}; "
-            f"this plgc {__version__} reads up to schema {schema}: upgrade plgc"
-        )
-    return header
-
-
 def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
     """Refuse a file whose parts do not fit each other."""
     problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
-    problem = problem or _problem_of_view(graph)
+    problem = problem or _problem_of_view(graph) or _problem_of_numbers(graph)
     if problem:
-        raise ArtifactError(f"{path} is damaged: {problem}")
+        raise ArtifactError(f"{path} is damaged: {problem[:400]}")
+
+
+def _problem_of_numbers(graph: CondensedGraph) -> str | None:
+    """Counts that nothing can be made of, and a fingerprint that is none."""
+    least = {"seed": -(2**63), "threads": 1, "nodes_requested": 1}
+    numbers = {name: (getattr(graph, name), lowest) for name, lowest in least.items()}
+    numbers |= {f"the original's {name}": (value, name == "nodes") for name, value in graph.source.items()}
+    for name, (value, lowest) in numbers.items():
+        if not lowest <= value < 2**63:
+            return f"{name} is {reprlib.repr(value)}"
+    fingerprint = graph.fingerprint
+    return None if fingerprint is None or isinstance(fingerprint, str) else "its fingerprint is not a text"
 
 
 def _problem_of_nodes(graph: CondensedGraph) -> str | None:
@@ -279,4 +262,8 @@ def _problem_of_view(graph: CondensedGraph) -> str | None:
     for name, kind in needed.items():
         if type(seen.get(name)) is not kind:
             return f"{name} of what it has seen is {seen.get(name)!r}"
+    try:
+        _ = checked_mark(seen["derived"]) if "derived" in seen else None
+    except ValueError as error:
+        return f"it speaks of {error}"
     return None

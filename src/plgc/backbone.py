@@ -127,6 +127,13 @@ def reconstruct(
         combine: how several sources share the output: ``heads``, ``procrustes``, ``shared-seed`` or ``sum``
             (:mod:`plgc.combine`). By default heads; the sum where every source comes from the ``paper`` preset.
         weights: one positive number per source, its weight in the loss; only ratios matter. By default equal.
+
+    Example:
+        >>> import plgc
+        >>> graph = plgc.load_graph("demo")
+        >>> backbone = plgc.reconstruct(plgc.condense(graph, nodes=40))
+        >>> backbone.parts[1], len(backbone.embed(graph))  # the skip path is as wide as the features
+        (1000, 3000)
     """
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
     combine = resolve_combination(sources, combine)

@@ -5,9 +5,11 @@ No label comes this far: the first thing :func:`condense` does is to cut the gra
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,12 +17,14 @@ from torch_geometric.data import Data
 
 from plgc import config
 from plgc.artifact import ALL, CondensedGraph
+from plgc.batches import Supply, batch_size, parse_memory, read_everyone
+from plgc.checkpoint import Checkpoint, checkpoint_in
 from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.inputs import Inputs, prepare, resolve_scaling
 from plgc.inputs import fingerprint as fingerprint_of
+from plgc.inputs import prepare, resolve_scaling
 from plgc.privacy import check_min_cluster, merge_small_clusters, shared_values
 from plgc.progress import Progress, silent
 from plgc.pseudo_labels import (
@@ -32,16 +36,8 @@ from plgc.pseudo_labels import (
     train_epoch,
     twin_agreement,
 )
+from plgc.resume import Curves, Standing
 from plgc.synthesize import refine_features, start_features
-
-
-@dataclass
-class Curves:
-    """What is kept of the training: losses of both stages and the label-free score after every round."""
-
-    pseudo_label_loss: list[float] = field(default_factory=list)
-    explained: list[float] = field(default_factory=list)
-    synthesis_loss: list[float] = field(default_factory=list)
 
 
 def condense(
@@ -58,6 +54,8 @@ def condense(
     min_cluster: int | None = None,
     max_share: float | None = None,
     fingerprint: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    memory: int | str | None = None,
 ) -> CondensedGraph:
     """Condense a graph to a few synthetic nodes with pseudo-labels. Labels and masks are never read.
 
@@ -78,13 +76,19 @@ def condense(
         max_share: largest share of a published feature value that may come from one original node; by default what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`plgc.privacy.shared_values`).
         fingerprint: whether the file carries a checksum of the graph's features and edges.
+        checkpoint: a folder in which to keep how far the run has come; the same call goes on from there after a crash,
+            and ends with the same bytes. What was kept of another graph, seed or setting is left alone. A run that ends
+            well removes its own.
+        memory: bytes to stay within, as a number or a text such as ``4GiB``. Where training on the whole graph would
+            need more, stage I trains on batches of its nodes (:mod:`plgc.batches`) and says so: in the progress, and
+            in the file as ``chosen["batch_nodes"]``. By default the whole graph is always used.
 
     Example:
         >>> import plgc
         >>> graph = plgc.load_graph("demo")
-        >>> condensed = plgc.condense(graph, nodes=40, seed=0)  # doctest: +SKIP
-        >>> condensed.num_nodes  # doctest: +SKIP
-        40
+        >>> condensed = plgc.condense(graph, nodes=40, seed=0)
+        >>> condensed.nodes_requested, condensed.num_features
+        (40, 1000)
     """
     chosen = settings if settings is not None else config.preset(preset)
     if min_cluster is not None:
@@ -103,9 +107,25 @@ def condense(
     count = resolve_count(own, ratio, nodes)
     check_min_cluster(count, own, chosen.min_cluster)
     scaling = resolve_scaling(bare.x, chosen.scaling)
+    digest = fingerprint_of(bare) if fingerprint or checkpoint is not None else None
     with cpu_threads(threads) as used:
-        inputs = prepare(bare, scaling, device)
-        outcome = _alternate(inputs, count, chosen, seed, progress or silent, core)
+        inputs = prepare(bare, scaling, device, reorder=True)
+        core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
+        size = None if memory is None else batch_size(inputs, count, chosen, parse_memory(memory))
+        kept = checkpoint_in(
+            checkpoint,
+            method="plgc",
+            graph=digest,
+            core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
+            nodes=count,
+            seed=seed,
+            settings=chosen.to_dict(),
+            device=device,
+            threads=used,
+            **({} if size is None else {"batch": size}),
+        )
+        outcome = _alternate(Supply(inputs, size), count, chosen, seed, progress or silent, core, kept)
+    kept.discard()
     stage, labels, features, curves, agreement = outcome
     return CondensedGraph(
         features=features.cpu(),
@@ -116,26 +136,37 @@ def condense(
         seed=seed,
         threads=used,
         settings=chosen.to_dict(),
-        chosen={"branches": [asdict(branch) for branch in stage.branches], "agreement": agreement},
+        chosen={
+            "branches": [asdict(branch) for branch in stage.branches],
+            "agreement": agreement,
+            **({} if size is None else {"batch_nodes": size}),
+        },
         curves=asdict(curves),
         source={"nodes": own, "edges": bare.edge_index.shape[1], "features": inputs.num_features, **halo},
         nodes_requested=count,
-        fingerprint=fingerprint_of(bare) if fingerprint else None,
+        fingerprint=digest if fingerprint else None,
         seen=dict(seen),
     )
 
 
 def _alternate(
-    inputs: Inputs, count: int, settings: CondenseSettings, seed: int, progress: Progress, core: Tensor | None
+    supply: Supply,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    progress: Progress,
+    core: Tensor | None,
+    kept: Checkpoint,
 ) -> tuple[StageOne, PseudoLabels, Tensor, Curves, float | None]:
     """The alternation: rounds of stage I, each followed by stage II where X' carries over or the end is reached."""
-    synthesis, features = settings.synthesis, None
-    for at in stage_one_rounds(inputs, count, settings, seed, progress, core):
-        labels = at.labels
+    inputs, synthesis, standing = supply.inputs, settings.synthesis, Standing(kept)
+    standing.announce(progress, settings.pseudo_labels.max_rounds)
+    for at in stage_one_rounds(supply, count, settings, seed, progress, core, standing):
+        labels, features = at.labels, standing.features
         if at.last and int(labels.counts.min()) < settings.min_cluster:
             embedding = embed(at.stage, inputs)
-            labels, kept = merge_small_clusters(labels, embedding, at.stage.blocks, settings.min_cluster)
-            features = None if features is None else features[kept]
+            labels, left = merge_small_clusters(labels, embedding, at.stage.blocks, settings.min_cluster)
+            features = None if features is None else features[left]
         if at.last or synthesis.start == "nodes":
             if features is None or synthesis.start == "means":
                 features = start_features(inputs, labels, synthesis, at.stage.generator)
@@ -144,6 +175,7 @@ def _alternate(
             features, losses = refine_features(features, at.stage, inputs, labels, synthesis)
             features = features if shared is None else features * shared
             at.curves.synthesis_loss.extend(losses)
+            standing.features = features
         if at.last and features is not None:
             rounds = settings.pseudo_labels.max_rounds
             progress(f"stage II: {len(features)} synthetic nodes", rounds, rounds)
@@ -163,48 +195,70 @@ class Round:
 
 
 def stage_one_rounds(
-    inputs: Inputs,
+    supply: Supply,
     count: int,
     settings: CondenseSettings,
     seed: int,
     progress: Progress,
     core: Tensor | None = None,
+    standing: Standing | None = None,
 ) -> Iterator[Round]:
     """Stage I by itself: choose the encoders, then train round by round until the pseudo-labels settle."""
-    core = None if core is None else core.to(inputs.device)
-    rules = settings.pseudo_labels
-    branches, agreement = choose_branches(inputs, settings, seed, progress)
-    stage = start_stage_one(inputs, count, branches, rules, seed)
-    curves = Curves()
-    for done in range(1, rules.max_rounds + 1):
-        for _ in range(rules.round_epochs):
-            curves.pseudo_label_loss.append(train_epoch(stage, inputs))
-        labels = read_pseudo_labels(stage, embed(stage, inputs), core)
+    core = None if core is None else core.to(supply.inputs.device)
+    rules, standing = settings.pseudo_labels, standing or Standing()
+    if supply.size is not None:
+        batches = f"in batches of {supply.size} of {supply.inputs.num_nodes} nodes, to stay within the memory allowed"
+        progress(f"training {batches}", 0, rules.max_rounds)
+    branches, agreement = choose_branches(supply, settings, seed, progress, standing)
+    stage, curves = start_stage_one(supply.look, count, branches, rules, seed), standing.curves
+    stage.streamed = supply.size is not None
+    standing.take_up("rounds", stage)
+    for done in range(len(curves.explained) + 1, rules.max_rounds + 1):
+        while len(curves.pseudo_label_loss) < done * rules.round_epochs:
+            curves.pseudo_label_loss.append(train_epoch(stage, supply.step(stage.generator)))
+            standing.keep(stage)
+        labels = read_pseudo_labels(stage, embed(stage, supply.look), core if supply.size is None else None)
         curves.explained.append(labels.explained)
         message = f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}"
         progress(message, done, rules.max_rounds)
         last = done == rules.max_rounds or _settled(curves.explained, rules.min_gain)
+        if supply.size is not None and (last or settings.synthesis.start == "nodes"):
+            labels = read_everyone(stage, supply.inputs, core)
         yield Round(stage, labels, curves, agreement, last)
         if last:
             return
 
 
 def choose_branches(
-    inputs: Inputs, settings: CondenseSettings, seed: int, progress: Progress
+    supply: Supply, settings: CondenseSettings, seed: int, progress: Progress, standing: Standing
 ) -> tuple[tuple[Branch, ...], float | None]:
     """The label-free model choice: train twin encoders, and let their agreement pick the rung of the ladder."""
     if len(settings.ladder) == 1:
         return settings.ladder[0].branches, None
+    agreement = standing.agreement
+    if agreement is None:
+        agreement = standing.agreement = _train_twins(supply, settings, seed, progress, standing)
+    rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
+    message = f"twin encoders agree {agreement:.1%}: using {len(rung.branches)} encoder(s)"
+    progress(message, 0, settings.pseudo_labels.max_rounds)
+    return rung.branches, agreement
+
+
+def _train_twins(
+    supply: Supply, settings: CondenseSettings, seed: int, progress: Progress, standing: Standing
+) -> float:
+    """How far two encoders that differ only in their random start agree on the nodes."""
     # Without ℓ_swap the twins do not depend on K: one graph always gets one choice for one seed.
     rules = settings.pseudo_labels
     rules = replace(rules, swap=0.0) if rules.decorrelation > 0 else rules
-    twins = start_stage_one(inputs, 2, (settings.probe, settings.probe), rules, seed)
-    for _ in range(settings.probe_epochs):
-        train_epoch(twins, inputs)
-    agreement = twin_agreement(embed(twins, inputs), twins.blocks)
-    rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
-    progress(f"twin encoders agree {agreement:.1%}: using {len(rung.branches)} encoder(s)", 0, rules.max_rounds)
-    return rung.branches, agreement
+    twins = start_stage_one(supply.look, 2, (settings.probe, settings.probe), rules, seed)
+    standing.take_up("twins", twins)
+    while standing.twin_epochs < settings.probe_epochs:
+        train_epoch(twins, supply.step(twins.generator))
+        standing.twin_epochs += 1
+        standing.keep(twins)
+        progress(f"twin encoders, epoch {standing.twin_epochs} of {settings.probe_epochs}", 0, rules.max_rounds)
+    return twin_agreement(embed(twins, supply.look), twins.blocks)
 
 
 def _settled(explained: list[float], min_gain: float) -> bool:

@@ -29,6 +29,17 @@ def _masked(weight: Tensor, feature_mask: Tensor | None) -> Tensor:
     return weight if feature_mask is None else weight * feature_mask[:, None]
 
 
+def _propagated(x: Features, weight: Tensor, adjacency: Adjacency | None, steps: int = 1) -> Tensor:
+    """Â^steps X W, as (ÂX)W or Â(XW), whichever gathers fewer columns; a gradient through Â gathers as many again."""
+    if isinstance(x, Tensor):
+        grad = torch.is_grad_enabled()
+        before = x.shape[1] * (1 + (grad and x.requires_grad))
+        after = weight.shape[1] * (1 + (grad and (x.requires_grad or weight.requires_grad)))
+        if before < after:
+            return propagate(adjacency, x, steps) @ weight
+    return propagate(adjacency, times(x, weight), steps)
+
+
 class Linear(nn.Module):
     """H W + b, without a look at the graph."""
 
@@ -46,11 +57,8 @@ class GCNLayer(Linear):
     """Â H W + b (Kipf & Welling, 2017), multiplied in whichever order moves less memory."""
 
     def forward(self, x: Features, adjacency: Adjacency | None, feature_mask: Tensor | None = None) -> Tensor:
-        """Transform, then average over the neighbourhood (or the other way round when the input is narrower)."""
-        weight = _masked(self.weight, feature_mask)
-        if isinstance(x, Tensor) and x.shape[1] < weight.shape[1]:
-            return propagate(adjacency, x) @ weight + self.bias
-        return propagate(adjacency, times(x, weight)) + self.bias
+        """Transform, then average over the neighbourhood (or the other way round where that is cheaper)."""
+        return _propagated(x, _masked(self.weight, feature_mask), adjacency) + self.bias
 
 
 class SGCLayer(Linear):
@@ -62,7 +70,7 @@ class SGCLayer(Linear):
 
     def forward(self, x: Features, adjacency: Adjacency | None, feature_mask: Tensor | None = None) -> Tensor:
         """Transform and propagate L steps."""
-        return propagate(adjacency, times(x, _masked(self.weight, feature_mask)), self.steps) + self.bias
+        return _propagated(x, _masked(self.weight, feature_mask), adjacency, self.steps) + self.bias
 
 
 class SAGELayer(nn.Module):

@@ -59,10 +59,12 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
         feature_names_in_: names of the features, where the graph has them.
 
     Example:
-        >>> from plgc import load_graph
-        >>> from plgc.estimator import PLGCClassifier
-        >>> graph = load_graph("demo")
-        >>> PLGCClassifier(nodes=60).fit(graph).score(graph)  # doctest: +SKIP
+        >>> import plgc
+        >>> from plgc.graphs import citation_graph
+        >>> graph = plgc.load_graph(citation_graph(nodes=300, classes=3, features=100))
+        >>> model = plgc.PLGCClassifier(nodes=15).fit(graph)
+        >>> model.predict(graph).shape, model.classes_.tolist()
+        ((300,), [0, 1, 2])
     """
 
     def __init__(
@@ -124,8 +126,9 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
         target = torch.full((node_count(data),), -1, dtype=torch.int64)
         target[torch.from_numpy(chosen)] = torch.from_numpy(numbers).long()
         train = Data(x=data.x, edge_index=data.edge_index, y=target, num_nodes=node_count(data))
-        if "edge_weight" in data:
-            train.edge_weight = data.edge_weight
+        for key in ("edge_weight", "feature_names", "seen"):  # a model compares names and marks with every graph
+            if key in data:
+                train[key] = data[key]
         train.train_mask, train.val_mask = torch.from_numpy(chosen), torch.zeros(len(chosen), dtype=torch.bool)
         backbone = reconstruct(condensed, kind=self.kind, seed=self.seed, device=self.device)
         model = finetune(backbone, train, shots=self.shots, labels=self.labels, seed=self.seed, settings=self.head)

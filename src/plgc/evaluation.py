@@ -66,6 +66,14 @@ def evaluate(
         progress: called with a message, the seeds done and the seeds in all.
         combine: how several sources share a backbone, see :func:`plgc.reconstruct`.
         weights: one for every source.
+
+    Example:
+        >>> import plgc
+        >>> from plgc.evaluation import evaluate
+        >>> condensed = plgc.condense(plgc.load_graph("demo"), nodes=40)
+        >>> result = evaluate([condensed], "demo", shots=3)
+        >>> result["accuracy"]["mean"] > result["controls"]["random_encoder"]["accuracy"]["mean"]
+        True
     """
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}: at least 1 is needed")

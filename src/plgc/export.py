@@ -112,10 +112,12 @@ class CondensedDataset(Dataset):
         transform: applied to every graph when it is taken, as in any PyG dataset.
 
     Example:
+        >>> import plgc
         >>> from plgc.export import CondensedDataset
-        >>> dataset = CondensedDataset("cora.safetensors")  # doctest: +SKIP
-        >>> dataset[0].x.shape  # doctest: +SKIP
-        torch.Size([70, 1433])
+        >>> path = plgc.condense(plgc.load_graph("demo"), nodes=40).save("demo.safetensors")
+        >>> dataset = CondensedDataset(path)  # or several of them, or the condensed graphs themselves
+        >>> dataset[0].x.shape[1], dataset[0].target
+        (1000, 'pseudo_labels')
     """
 
     def __init__(self, condensed: Artifact | Sequence[Artifact], transform: Callable[[Any], Any] | None = None) -> None:

@@ -10,17 +10,24 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.errors import GraphError
+from plgc.locality import local_order
 from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.sparse_product import index_dtype
 
 SCALINGS = ("auto", "l1", "l2", "none")
+REORDERED_FROM = 50_000  # nodes; rows of 128 floats then take 25 MB, more than most caches hold
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A graph ready for a GNN: features (dense or sparse) on one device, and Â."""
+    """A graph ready for a GNN: features (dense or sparse) on one device, and Â.
+
+    ``order`` says which node of the graph each row is, [N]; None where rows are in the graph's own order.
+    """
 
     x: Features
     adjacency: Adjacency
+    order: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -61,19 +68,47 @@ def scale_rows(x: Tensor, scaling: str) -> Tensor:
     return torch.sparse_csr_tensor(crow, x.col_indices(), values / norm[row], x.shape, check_invariants=False)
 
 
-def prepare(graph: Data, scaling: str, device: torch.device | str = "cpu") -> Inputs:
-    """Scale the features, build Â and move both to ``device``. Reads x, edge_index and edge_weight, nothing else."""
+def prepare(graph: Data, scaling: str, device: torch.device | str = "cpu", *, reorder: bool = False) -> Inputs:
+    """Scale the features, build Â and move both to ``device``. Reads x, edge_index and edge_weight, nothing else.
+
+    Args:
+        graph: the graph.
+        scaling: of the rows of X, see :func:`scale_rows`.
+        device: where to compute.
+        reorder: allow another order of the nodes, for work whose results do not name nodes. A graph too large for the
+            cache then has neighbours close together (:mod:`plgc.locality`), and ``order`` tells who is where.
+    """
     x = graph.x
     if x is None:
         raise GraphError("this graph has no node features (x): give it some before condensing or training on it")
+    assert graph.edge_index is not None
+    assert graph.num_nodes is not None
+    edge_index, order = graph.edge_index, None
+    if reorder and graph.num_nodes >= REORDERED_FROM:
+        order = local_order(edge_index, graph.num_nodes)
+        place = torch.empty(graph.num_nodes, dtype=index_dtype(graph.num_nodes))
+        place[order] = torch.arange(graph.num_nodes, dtype=place.dtype)
+        edge_index = torch.stack([place.index_select(0, part) for part in edge_index.cpu()])
+        x = take_rows(x, order)
     if x.layout == torch.sparse_csr and _density(x) > 0.25:
         x = x.to_dense()  # a sparse product would cost more than it saves
     x = scale_rows(x.to(device=device, dtype=torch.float32), scaling)
     features: Features = sparse_features(x) if x.layout == torch.sparse_csr else x
-    assert graph.edge_index is not None
-    assert graph.num_nodes is not None
     weight = graph["edge_weight"].to(device) if "edge_weight" in graph else None
-    return Inputs(features, build_adjacency(graph.edge_index.to(device), graph.num_nodes, weight))
+    adjacency = build_adjacency(edge_index.to(device), graph.num_nodes, weight)
+    return Inputs(features, adjacency, None if order is None else order.to(device))
+
+
+def take_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of a dense or CSR matrix, in the order they are named."""
+    if x.layout != torch.sparse_csr:
+        return x[rows]
+    crow, counts = x.crow_indices(), x.crow_indices().diff()[rows]
+    new = torch.zeros(len(rows) + 1, dtype=crow.dtype, device=x.device)
+    torch.cumsum(counts, 0, out=new[1:])
+    entry = torch.arange(int(new[-1]), device=x.device) + (crow[:-1][rows] - new[:-1]).repeat_interleave(counts)
+    shape = (len(rows), x.shape[1])
+    return torch.sparse_csr_tensor(new, x.col_indices()[entry], x.values()[entry], shape, check_invariants=False)
 
 
 def _density(x: Tensor) -> float:

@@ -104,7 +104,8 @@ def condense_with(
         device: where to compute.
         threads: CPU threads to use.
         progress: called with a message, the work done and the work in all.
-        checkpoint: a folder in which long methods keep where they stand; the same call then goes on from there.
+        checkpoint: a folder in which our method and long ones keep where they stand; the same call then goes on from
+            there (:func:`plgc.checkpoint.checkpoint_folder` for one that is used by runs of over a minute alone).
         min_cluster: of ours, see :func:`plgc.condense`.
     """
     method = method_named(name)
@@ -124,6 +125,7 @@ def condense_with(
             threads=threads,
             progress=progress,
             min_cluster=min_cluster,
+            checkpoint=checkpoint,
         )
     if min_cluster is not None:
         raise SettingError(f"{name} knows no minimum cluster: leave min_cluster out")

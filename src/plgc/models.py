@@ -9,10 +9,12 @@ from torch_geometric.data import Data
 
 from plgc.backbone import Backbone
 from plgc.errors import ArtifactError, PLGCError, SettingError
+from plgc.graphs.load import num_classes
 from plgc.tasks import link_model, node
 from plgc.tasks.head import HeadSettings
 from plgc.tasks.link_model import LinkModel, finetune_links
 from plgc.tasks.model_file import read_model
+from plgc.tasks.names import Names
 from plgc.tasks.node import NodeModel, fit_labels
 
 
@@ -55,6 +57,14 @@ def finetune(
         labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
         seed: of the draw.
         settings: how the head for nodes is trained.
+
+    Example:
+        >>> import plgc
+        >>> graph = plgc.load_graph("demo")
+        >>> backbone = plgc.reconstruct(plgc.condense(graph, nodes=40))
+        >>> model = plgc.finetune(backbone, graph, shots=3)
+        >>> model.predict(graph).shape, model.predict_proba(graph).shape
+        (torch.Size([3000]), torch.Size([3000, 7]))
     """
     if task == "link":
         if shots is not None or labels is not None or settings is not None:
@@ -66,16 +76,25 @@ def finetune(
     head = fit_labels(
         backbone.embed(inputs), backbone.parts, inputs, graph, shots=shots, labels=labels, seed=seed, settings=settings
     )
-    return NodeModel(backbone, head)
+    return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
 
 
 def load_model(path: str | os.PathLike[str]) -> NodeModel | LinkModel:
-    """Open a model made by ``save``; anything else is refused with the reason."""
+    """Open a model made by ``save``; anything else is refused with the reason.
+
+    Example:
+        >>> import plgc
+        >>> graph = plgc.load_graph("demo")
+        >>> model = plgc.finetune(plgc.reconstruct(plgc.condense(graph, nodes=40)), graph, shots=3)
+        >>> again = plgc.load_model(model.save("model.safetensors"))
+        >>> bool((again.predict(graph) == model.predict(graph)).all())
+        True
+    """
     kinds = {node.FORMAT: NodeModel, link_model.FORMAT: LinkModel}
     try:
-        found, backbone, head, settings = read_model(path, tuple(kinds))
-        return kinds[found].from_file(backbone, head, settings)
+        found, backbone, head, settings, names = read_model(path, tuple(kinds))
+        return kinds[found].from_file(backbone, head, settings, names)
     except ArtifactError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, PLGCError) as error:
-        raise ArtifactError(f"{path} is damaged: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, PLGCError) as error:
+        raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error

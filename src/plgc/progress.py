@@ -1,13 +1,15 @@
-"""Progress for people: one line on a terminal that rewrites itself; in a log, a line now and then.
+"""Progress for people: on a terminal one line that rewrites itself, with the rate and the time left; in a log none.
 
 A progress function is called as ``progress(message, done, total)``, by :func:`plgc.condense` among others. Here is the
-one that the command line passes in. It writes to stderr, so results on stdout stay clean.
+one that the command line passes in. It writes to stderr, so results on stdout stay clean, and only once a job has taken
+two seconds.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,37 +18,33 @@ from typing import TextIO
 Progress = Callable[[str, int, int], None]
 
 BAR = 24  # characters of the bar
+DELAY = 2.0  # seconds until a job is worth a line
 TERMINAL_PAUSE = 0.1  # seconds between two rewritings of the line
-LOG_PAUSE = 30.0  # seconds between two lines in a log: short jobs leave none
+TICK = 1.0  # seconds after which the line is rewritten anyway, so that the clock moves
+LOG_PAUSE = 30.0  # seconds between two lines in a log
 
 
 @contextmanager
-def progress_line(stream: TextIO | None = None) -> Iterator[Progress]:
-    """Yield a progress function for the duration of a job; the line is wiped at the end, however it ends."""
+def progress_line(stream: TextIO | None = None, *, in_logs: bool = False) -> Iterator[Progress]:
+    """Yield a progress function for the duration of a job; the line is wiped at the end, however it ends.
+
+    Args:
+        stream: by default stderr.
+        in_logs: write a line now and then where the stream is no terminal; by default nothing.
+    """
     out = sys.stderr if stream is None else stream
-    terminal = out.isatty()
-    pause = TERMINAL_PAUSE if terminal else LOG_PAUSE
-    last = time.monotonic() - (pause if terminal else 0.0)
-
-    def progress(message: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < pause:
-            return
-        last = now
-        if terminal:
-            width = shutil.get_terminal_size().columns - 1
-            out.write("\r" + bar_line(message, done, total)[:width].ljust(width))
-        else:
-            out.write(f"{_percent(done, total):.0f} %  {message}\n")
-        out.flush()
-
+    if not out.isatty():
+        yield _log_lines(out) if in_logs else silent
+        return
+    line, done = _Line(out), threading.Event()
+    ticker = threading.Thread(target=line.tick, args=(done,), daemon=True)
+    ticker.start()
     try:
-        yield progress
+        yield line.update
     finally:
-        if terminal:
-            out.write("\r" + " " * (shutil.get_terminal_size().columns - 1) + "\r")
-            out.flush()
+        done.set()
+        ticker.join()
+        line.wipe()
 
 
 def silent(message: str, done: int, total: int) -> None:
@@ -64,11 +62,84 @@ def nested(progress: Progress | None, prefix: str, step: int, steps: int) -> Pro
     return inner
 
 
-def bar_line(message: str, done: int, total: int) -> str:
-    """A bar, the share done, and what is being done."""
+def bar_line(message: str, done: int, total: int, timing: str = "") -> str:
+    """A bar, the share done, the times where they are known, and what is being done."""
     percent = _percent(done, total)
     filled = round(BAR * percent / 100)
-    return f"[{'#' * filled}{' ' * (BAR - filled)}] {percent:3.0f} %  {message}"
+    words = [f"[{'#' * filled}{' ' * (BAR - filled)}] {percent:3.0f} %", timing, message]
+    return "  ".join(word for word in words if word)
+
+
+def pace(percent: float, since: float, elapsed: float) -> str:
+    """Rate and time left.
+
+    Args:
+        percent: what was done, of 100, in the first ``since`` seconds.
+        since: seconds from the start to the last report.
+        elapsed: seconds from the start until now.
+    """
+    if percent <= 0 or since <= 0:
+        return f"{duration(elapsed)} so far"
+    left = max(0.0, since * (100 - percent) / percent - (elapsed - since))
+    return f"{percent / since:.2g} %/s, {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """A time for people, in one unit."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
+class _Line:
+    """The line on a terminal. Drawn by the job as it reports, and by a clock in between."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out, self.lock, self.start = out, threading.Lock(), time.monotonic()
+        self.drawn = float("-inf")
+        self.state: tuple[str, int, int, float] | None = None  # message, done, total, and when that was said
+
+    def update(self, message: str, done: int, total: int) -> None:
+        self.state = (message, done, total, time.monotonic())
+        self.draw(TERMINAL_PAUSE)
+
+    def tick(self, done: threading.Event) -> None:
+        while not done.wait(TICK):
+            self.draw(TICK / 2)
+
+    def draw(self, pause: float) -> None:
+        now = time.monotonic()
+        if self.state is None or now - self.start < DELAY:
+            return
+        with self.lock:
+            if now - self.drawn < pause:
+                return
+            self.drawn = now
+            message, done, total, said = self.state
+            times = pace(_percent(done, total), said - self.start, now - self.start)
+            width = shutil.get_terminal_size().columns - 1
+            self.out.write("\r" + bar_line(message, done, total, times)[:width].ljust(width))
+            self.out.flush()
+
+    def wipe(self) -> None:
+        if self.drawn > 0:
+            self.out.write("\r" + " " * (shutil.get_terminal_size().columns - 1) + "\r")
+            self.out.flush()
+
+
+def _log_lines(out: TextIO) -> Progress:
+    last = start = time.monotonic()
+
+    def progress(message: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LOG_PAUSE:
+            last = now
+            percent = _percent(done, total)
+            out.write(f"{percent:.0f} %  {pace(percent, now - start, now - start)}  {message}\n")
+            out.flush()
+
+    return progress
 
 
 def _percent(done: int, total: int) -> float:

@@ -22,6 +22,7 @@ from plgc.inputs import Inputs
 from plgc.sinkhorn import Assignment, sinkhorn
 
 TINY = 1e-12  # keeps constant columns and empty rows from dividing by zero
+STREAM_STEP = 0.3  # how far a batch moves the balance: its own mix of clusters must not count as that of the graph
 
 
 @dataclass
@@ -35,6 +36,7 @@ class StageOne:
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
     potentials: list[Tensor | None]
+    streamed: bool = False  # whether epochs see batches: the balance then is one over the last few of them
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -167,10 +169,15 @@ def swapped_prediction_loss(stage: StageOne, first: list[Tensor], second: list[T
     scores = [prototype_scores(stage, view) for view in (first, second)]
     targets = []
     for index, score in enumerate(scores):
-        assignment = _assign(score.detach(), settings, stage.potentials[index])
-        stage.potentials[index] = assignment.potential
-        hard = F.one_hot(assignment.hard, score.shape[1]).to(score.dtype)
-        targets.append(hard if settings.hard_targets else assignment.plan)
+        before = stage.potentials[index]
+        assignment = _assign(score.detach(), settings, before)
+        plan, potential = assignment.plan, assignment.potential
+        if stage.streamed and before is not None:
+            potential = torch.lerp(before, potential, STREAM_STEP)
+            plan = torch.softmax(score.detach() / settings.epsilon + potential, dim=1)
+        stage.potentials[index] = potential
+        hard = F.one_hot(plan.argmax(dim=1), score.shape[1]).to(score.dtype)
+        targets.append(hard if settings.hard_targets else plan)
     log_probability = [F.log_softmax(score / settings.temperature, dim=1) for score in scores]
     return -(targets[1] * log_probability[0]).sum(1).mean() - (targets[0] * log_probability[1]).sum(1).mean()
 
@@ -203,6 +210,12 @@ def _assign(scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | N
         max_iterations=settings.max_iterations,
         potential=potential,
     )
+
+
+@torch.no_grad()
+def balance(stage: StageOne, embedding: Tensor, vectors: Tensor) -> Tensor:
+    """The column potential [K] that balances these nodes over pseudo-labels; it serves others of their kind too."""
+    return _assign(embedding @ vectors.t(), stage.settings, None).potential
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from plgc import config
 from plgc.backbone import propagated_features
+from plgc.batches import Supply
 from plgc.condense import resolve_count, stage_one_rounds
 from plgc.encoder import GNN
 from plgc.graphs.load import load_graph, unlabelled
@@ -125,5 +126,5 @@ def train_ssl(
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
     inputs = prepare(bare, scaling, device)
-    *_, last = stage_one_rounds(inputs, count, settings, seed, progress or silent)
+    *_, last = stage_one_rounds(Supply(inputs), count, settings, seed, progress or silent)
     return StageOneEncoder(inputs.num_features, scaling, last.stage, preset != "paper", device)

@@ -1,8 +1,10 @@
 """Balanced assignment of nodes to prototypes: entropy-regularised optimal transport, in the log domain.
 
 Solves eq. (5) of the paper: maximise Tr(Qᵀ S) + ε H(Q) over plans Q whose rows carry 1/N each and whose columns
-carry 1/K each. Working with log-potentials keeps small ε exact, where plain exponentials overflow or silently miss
-the marginals; iteration stops at a tolerance, and what was reached is returned rather than hidden.
+carry 1/K each. Plain exponentials are used only where they are exact: each row is scaled by its largest entry, and the
+range that is left must fit a float with room to spare. Elsewhere (small ε) the work is done on logarithms, since
+exponentials would overflow or silently miss the marginals. Iteration stops at a tolerance, and what was reached is
+returned rather than hidden.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+KERNEL_RANGE = 50.0  # e^-50 times the smallest scale is still far above float32's smallest number, e^-87
+SCALE_RANGE = 20.0
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,43 @@ def sinkhorn(
         potential: column potential of an earlier, similar problem to start from.
     """
     nodes, prototypes = scores.shape
-    logits = scores / epsilon
-    column = torch.zeros(prototypes, dtype=logits.dtype, device=logits.device) if potential is None else potential
-    log_share = math.log(nodes / prototypes)
-    iterations, error = 0, math.inf
+    column = torch.zeros(prototypes, dtype=scores.dtype, device=scores.device) if potential is None else potential
+    tilted = scores / epsilon + column
+    highest = tilted.amax(dim=1, keepdim=True)
+    if float((highest - tilted.amin(dim=1, keepdim=True)).max()) <= KERNEL_RANGE:
+        kernel = tilted.sub_(highest).exp_()
+        found = _scale_kernel(kernel, column, nodes / prototypes, tolerance, max_iterations)
+        if found is not None:
+            return found
+    del tilted
+    return _scale_logs(scores / epsilon, column, math.log(nodes / prototypes), tolerance, max_iterations)
+
+
+def _scale_kernel(
+    kernel: Tensor, column: Tensor, share: float, tolerance: float, max_iterations: int
+) -> Assignment | None:
+    """Iterate with two matrix-vector products on exp(logits), a pass over memory each; None where scales run away.
+
+    ``kernel`` has a largest entry of 1 in every row, and becomes the plan.
+    """
+    scale, iterations = torch.ones_like(column), 0
+    while True:
+        row = kernel @ scale
+        column_mass = scale * (kernel.t() @ row.reciprocal())
+        error = float((column_mass / share - 1).abs().max())
+        if error <= tolerance or iterations >= max_iterations:
+            break
+        scale = scale * (share / column_mass)
+        if not float(scale.log().abs().max()) <= SCALE_RANGE:  # not a number is out of range too
+            return None
+        iterations += 1
+    plan = kernel.mul_(scale).div_(row[:, None])
+    return Assignment(plan, column + scale.log(), iterations, error, error <= tolerance)
+
+
+def _scale_logs(logits: Tensor, column: Tensor, log_share: float, tolerance: float, max_iterations: int) -> Assignment:
+    """The same iterations on logarithms: several passes each, and right however small ε is."""
+    iterations = 0
     while True:
         # Rows first: after this every row sums to one exactly, and only the columns can be off.
         log_plan = torch.log_softmax(logits + column, dim=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, cast
@@ -17,7 +18,10 @@ from typing import Annotated, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, inspect, models, predict, report
+from plgc.cli import condense, data, demo, experiment, inspect, messages, models, predict, report
+from plgc.cli.messages import Quiet, Verbose
+from plgc.cli.options import examples
+from plgc.cli.output import seconds
 from plgc.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -27,17 +31,16 @@ UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 app = typer.Typer(
     name="plgc",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(demo.demo)
-app.command()(condense.condense)
-app.command()(inspect.inspect)
-app.command()(models.train)
-app.command()(models.evaluate)
-app.command()(predict.predict)
-app.command()(report.report)
+app.command(epilog=demo.EXAMPLES)(demo.demo)
+app.command(epilog=condense.EXAMPLES)(condense.condense)
+app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(epilog=models.TRAIN_EXAMPLES)(models.train)
+app.command(epilog=models.EVALUATE_EXAMPLES)(models.evaluate)
+app.command(epilog=predict.EXAMPLES)(predict.predict)
+app.command(epilog=report.EXAMPLES)(report.report)
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(data.app, name="data")
 
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    messages.start()
+    start = time.perf_counter()
     try:
         code = app(args=arguments, prog_name="plgc", standalone_mode=False) or 0
     except PLGCError as error:
@@ -64,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     if code == INTERRUPTED:
         _report("interrupted", "interrupted; no file was left half-written", as_json)
+    else:
+        messages.detail(f"{', '.join(_versions())}; {seconds(time.perf_counter() - start)} in all")
     return code
 
 
@@ -71,27 +78,40 @@ def _report(kind: str, message: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"error": {"kind": kind, "message": message}}))
     else:
-        typer.echo(f"error: {message}", err=True)
+        typer.echo(f"{messages.painted('error:', typer.colors.RED)} {message}", err=True)
+
+
+def _versions() -> list[str]:
+    """What is in use, without importing it."""
+    found = [f"plgc {__version__}"]
+    for package in ("torch", "torch-geometric"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} not installed")
+    return [*found, f"python {platform.python_version()}"]
 
 
 def _show_versions(wanted: bool) -> None:
-    if not wanted:
-        return
-    typer.echo(f"plgc {__version__}")
-    for package in ("torch", "torch-geometric"):
-        try:
-            typer.echo(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            typer.echo(f"{package} not installed")
-    typer.echo(f"python {platform.python_version()}")
-    raise typer.Exit
+    if wanted:
+        typer.echo("\n".join(_versions()))
+        raise typer.Exit
 
 
-@app.callback()
+@app.callback(
+    epilog=examples(
+        "plgc demo",
+        "plgc condense edges.csv --nodes-table nodes.csv --ratio 0.02 -o mine.safetensors",
+        "plgc report mine.safetensors --graph edges.csv --nodes-table nodes.csv -o mine.html",
+        "plgc condense --help",
+    )
+)
 def _options(
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_versions, is_eager=True, help="Print the versions in use and exit."),
     ] = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Condense a graph without labels, rebuild a GNN from the small file, and fine-tune it on a few labels."""

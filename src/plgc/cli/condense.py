@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plgc.cli.graph import Named
+from plgc.cli.messages import Quiet, Verbose, detail, notice, working
 from plgc.cli.options import (
     GRAPH_HELP,
+    Column,
     Condenser,
     Device,
     Edges,
     Engine,
+    Features,
+    FeaturesSeed,
     Json,
+    NodesTable,
     Partition,
     Preset,
     Seed,
     Split,
+    Standardize,
     check_device,
     exactly_one,
+    examples,
 )
-from plgc.cli.output import facts, seconds, show, size, view_text
+from plgc.cli.output import derived_text, facts, seconds, show, size, view_text
 from plgc.cli.request import Guard, Request, Several, View, report
 from plgc.cli.sources import check_alone, condense_several
 from plgc.files import check_writable
-from plgc.progress import Progress, progress_line
+from plgc.progress import Progress
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from plgc.artifact import CondensedGraph
+    from plgc.checkpoint import CheckpointFolder
+    from plgc.graphs import TrainingLabels
 
+VALUE = 4  # bytes of a synthetic feature
+EXAMPLES = examples(
+    "plgc condense cora --nodes 70 -o cora.safetensors",
+    "plgc condense edges.csv --nodes-table nodes.csv --ratio 0.02 -o mine.safetensors",
+    "plgc condense edges.csv --features fastrp:128 --ratio 0.02 -o mine.safetensors",
+    "plgc condense cora --parts 3 --partition metis --halo 1 --nodes 70 -o parts/",
+)
 MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
 
 
@@ -49,6 +68,11 @@ def condense(
     nodes: Annotated[
         int | None, typer.Option(metavar="K", help="Keep this many nodes of each graph, of all --parts together.")
     ] = None,
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     seed: Seed = 0,
     preset: Annotated[Preset, typer.Option(help="The best settings we know, or the paper's.")] = Preset.default,
     method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc and ctgc read training labels.")] = (
@@ -100,11 +124,17 @@ def condense(
     gpus: Annotated[float | None, typer.Option(min=0, metavar="N", help="GPUs of each source, with ray.")] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where long methods keep where they stand, to go on later.", file_okay=False),
+        typer.Option(
+            metavar="DIR",
+            help="Keep where the run stands here; by default beside FILE, after a minute.",
+            file_okay=False,
+        ),
     ] = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads; recorded in the file.")] = None,
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Condense a graph into a small file, by default without labels.
 
@@ -117,6 +147,7 @@ def condense(
     exactly_one(ratio=ratio, nodes=nodes)
     request = Request(
         graphs,
+        Named(graphs[0], nodes_table, column, standardize, features, features_seed),
         output,
         ratio,
         nodes,
@@ -131,6 +162,10 @@ def condense(
         Several(parts, partition, alpha, halo, names, shared_seed or None, engine, address, workers, cpus, gpus),
     )
     request.view.check()
+    request.named.check()
+    if features is not None and not request.view.whole:
+        hidden = "--inductive" if inductive else "--edges train"
+        raise typer.BadParameter(f"--features derives from all edges, {hidden} hides some: give one of the two")
     if request.guard.given() and method is not Condenser.plgc:
         name = next(iter(request.guard.given())).replace("_", "-")
         raise typer.BadParameter(f"--{name} is for plgc: {method.value} does not know it")
@@ -147,40 +182,73 @@ def _condense_one(request: Request) -> tuple[dict[str, Any], str]:
     check_device(request.device)
     if request.checkpoint is not None:
         check_writable(request.checkpoint / "checkpoint")
-    import plgc
     from plgc.machine import peak_memory
     from plgc.multisource import check_noise
 
     check_noise(request.guard.clip, request.guard.noise or 0.0)
     start = time.perf_counter()
-    data = plgc.load_graph(request.graphs[0], split=request.view.split, seed=request.seed)
-    with progress_line() as progress:
-        condensed = _made(request, request.view.of(data), progress)
-    condensed.save(request.output)
+    data = request.named.load(request.view.split, request.seed)
+    shown = request.view.of(data)
+    labels = _labels(request, shown)
+    began = time.perf_counter()
+    with _checkpoints(request) as kept:
+        with working() as progress:
+            progress("condensing", 0, 1)
+            condensed = _made(request, shown, labels, progress, kept)
+        condensed.save(request.output)
+    spent = seconds(time.perf_counter() - began)
+    detail(f"condensed in {spent} on {request.device}, with {condensed.threads} thread(s)")
+    detail(f"settings: {condensed.settings}")
+    detail(f"chosen from the graph: {condensed.chosen}")
     result = report(request.output, data.name, condensed, time.perf_counter() - start, peak_memory())
     return result, _condense_text(result, condensed)
 
 
-def _made(request: Request, shown: Data, progress: Progress) -> CondensedGraph:
+@contextmanager
+def _checkpoints(request: Request) -> Iterator[CheckpointFolder]:
+    """Where the run keeps how far it is, until the result is written; who stops it is told how to go on."""
+    from plgc.checkpoint import checkpoint_folder
+
+    kept = checkpoint_folder(request.checkpoint, request.output)
+    try:
+        yield kept
+    except KeyboardInterrupt:
+        if kept.holds():
+            typer.echo(f"what is done so far is kept in {kept.folder}: the same command goes on from there", err=True)
+        raise
+    kept.clear()
+
+
+def _labels(request: Request, shown: Data) -> TrainingLabels | None:
+    """The training labels for a method that reads them, which is said; else None."""
+    from plgc.graphs import training_labels
+    from plgc.methods import METHODS
+
+    if not METHODS[request.method.value].supervised:
+        return None
+    labels = training_labels(shown)
+    notice(f"{request.method.value} reads the graph's {labels.train.numel()} training labels")
+    return labels
+
+
+def _made(
+    request: Request, shown: Data, labels: TrainingLabels | None, progress: Progress, checkpoint: CheckpointFolder
+) -> CondensedGraph:
     """What the method makes of what it is shown."""
     import plgc
     from plgc.condense import resolve_count
-    from plgc.graphs import training_labels
-    from plgc.methods import METHODS, condense_with
+    from plgc.methods import condense_with
     from plgc.privacy import privatise
 
     guard, common = request.guard, {"seed": request.seed, "preset": request.preset.value, "device": request.device}
-    common |= {"threads": request.threads, "progress": progress}
+    common |= {"threads": request.threads, "progress": progress, "checkpoint": checkpoint}
+    nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
+    check_writable(request.output, VALUE * nodes * (0 if shown.x is None else shown.x.shape[1]))
     if given := guard.given():
         limits = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
         condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **limits)
         return condensed if guard.clip is None else privatise(condensed, clip=guard.clip, noise=guard.noise or 0.0)
-    method, labels = request.method.value, None
-    if METHODS[method].supervised:
-        labels = training_labels(shown)
-        typer.echo(f"{method} reads the graph's {labels.train.numel()} training labels", err=True)
-    nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
-    return condense_with(method, shown, nodes=nodes, labels=labels, checkpoint=request.checkpoint, **common)
+    return condense_with(request.method.value, shown, nodes=nodes, labels=labels, **common)
 
 
 def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
@@ -195,6 +263,8 @@ def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
         "file": f"{result['artifact']}, {size(result['bytes'])}",
         "cost": f"{seconds(result['seconds'])}, peak memory {size(result['peak_memory_bytes'])}",
     }
+    if "derived" in condensed.seen:
+        pairs["features"] = derived_text(condensed.seen["derived"])
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"

@@ -7,10 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
+from plgc.cli.graph import Named
 from plgc.cli.inspect import describe, description
-from plgc.cli.options import GRAPH_HELP, Json
+from plgc.cli.messages import Quiet, Verbose, working
+from plgc.cli.options import (
+    GRAPH_HELP,
+    Column,
+    Features,
+    FeaturesSeed,
+    Json,
+    NodesTable,
+    Standardize,
+    examples,
+)
 from plgc.cli.output import seconds, show, size, spread, table
-from plgc.progress import progress_line
+from plgc.files import check_writable
+
+EXAMPLES = examples(
+    "plgc demo",
+    "plgc demo --graph cora -o cora-demo",
+    "plgc demo --graph edges.csv --nodes-table nodes.csv -o mine",
+)
 
 
 def demo(
@@ -18,17 +35,28 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
         "demo"
     ),
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """The whole story on one graph, with a figure.
 
     Condenses the graph, rebuilds a backbone from the file, fine-tunes it on few labels, and compares it with training
     on the whole graph and with two controls.
     """
+    named = Named(graph, nodes_table, column, standardize, features, features_seed)
+    named.check()
+    check_writable(output / "condensed.safetensors")
     from plgc.demo import run_demo
 
-    with progress_line() as progress:
-        result = run_demo(graph, output, progress=progress)
+    data = named.open()
+    with working() as progress:
+        result = run_demo(data, output, progress=progress)
     show(result, _text(result), json)
 
 

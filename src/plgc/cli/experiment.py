@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.options import Device, Json, check_device
+from plgc.cli.messages import Quiet, Verbose, working
+from plgc.cli.options import Device, Json, check_device, examples
 from plgc.cli.output import show, table
-from plgc.progress import progress_line
 
 if TYPE_CHECKING:
     from plgc.experiments.grid import Choice
@@ -43,8 +43,8 @@ class Form(StrEnum):
     csv = "csv"
 
 
-@app.command("list")
-def list_all(json: Json = False) -> None:
+@app.command("list", epilog=examples("plgc experiment list", "plgc experiment list --json"))
+def list_all(json: Json = False, _verbose: Verbose = False, _quiet: Quiet = False) -> None:
     """List the experiments that ship with the package."""
     from plgc.experiments.grid import cells
     from plgc.experiments.spec import list_experiments
@@ -70,7 +70,13 @@ def list_all(json: Json = False) -> None:
     show({"experiments": entries}, table(rows, names=2), json)
 
 
-@app.command("run")
+@app.command(
+    "run",
+    epilog=examples(
+        "plgc experiment run table3 --datasets cora --seeds 3",
+        "plgc experiment run table3 --methods plgc,whole --out runs/mine --jobs 2",
+    ),
+)
 def run(
     name: Name,
     datasets: Datasets = None,
@@ -90,6 +96,8 @@ def run(
     threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads of each process.")] = 1,
     device: Device = "cpu",
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Run an experiment, or a part of it.
 
@@ -106,7 +114,7 @@ def run(
     records = records_file(out or RUNS / name, name)
     place = Place(records, store, device, threads)
     jobs = jobs or (min(4, os.cpu_count() or 1) if device == "cpu" else 1)
-    with progress_line() as progress:
+    with working() as progress:
         outcome = run_experiment(experiment, place, jobs=jobs, progress=progress)
     result: dict[str, Any] = {
         "experiment": name,
@@ -126,7 +134,10 @@ def run(
     show(result, "\n".join(lines), json)
 
 
-@app.command("table")
+@app.command(
+    "table",
+    epilog=examples("plgc experiment table table3", "plgc experiment table table3 --datasets cora --format markdown"),
+)
 def show_table(
     name: Name,
     datasets: Datasets = None,
@@ -141,6 +152,8 @@ def show_table(
         Form.text
     ),
     out: Out = None,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Show what an experiment has found so far, beside the paper's own numbers and the controls."""
     from plgc.experiments.grid import narrow

@@ -8,9 +8,28 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.options import GRAPH_HELP, Backbone, Json, Kind, Seed
-from plgc.cli.output import facts, partition_text, show, size, table, view_text
+from plgc.cli.graph import Named, check_features
+from plgc.cli.messages import Quiet, Verbose, working
+from plgc.cli.options import (
+    GRAPH_HELP,
+    Backbone,
+    Column,
+    Features,
+    FeaturesSeed,
+    Json,
+    Kind,
+    NodesTable,
+    Seed,
+    Standardize,
+    examples,
+)
+from plgc.cli.output import derived_text, facts, partition_text, show, size, table, view_text
 
+EXAMPLES = examples(
+    "plgc inspect cora.safetensors",
+    "plgc inspect parts/ --json",
+    "plgc inspect cora.safetensors --graph cora --theory",
+)
 VACUOUS = "vacuous"
 MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
 
@@ -29,7 +48,14 @@ def inspect(
     beta: Annotated[float, typer.Option(metavar="B", help="Ask for a deviation of Δ/B at most: above 2.")] = 4.0,
     backbone: Backbone = Kind.gcn,
     seed: Seed = 0,
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Say what a condensed graph, or a folder of them, holds and how it was made.
 
@@ -41,6 +67,10 @@ def inspect(
         raise typer.BadParameter("--theory looks at a graph: give --graph, the one that was condensed")
     if graph is not None and not theory:
         raise typer.BadParameter("--graph is only used by --theory: give both")
+    named = Named(graph or "", nodes_table, column, standardize, features, features_seed)
+    named.check()
+    if graph is None and not named.plain:
+        raise typer.BadParameter("options on how to read a graph go with --graph and --theory: give both")
     if file.is_dir() or file.name == MANIFEST:
         if theory:
             raise typer.BadParameter(f"--theory looks at one condensed graph: name a file in {file}")
@@ -53,8 +83,11 @@ def inspect(
         import plgc
         from plgc.theory import diagnose
 
-        condensed, data = plgc.CondensedGraph.load(file), plgc.load_graph(graph)
-        found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta)
+        condensed, data = plgc.CondensedGraph.load(file), named.load()
+        check_features([condensed], data)
+        with working() as progress:
+            progress(f"embedding {data.name}", 0, 1)
+            found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta)
         diagnosis = {"graph": data.name, "backbone": backbone.value, "seed": seed, **found.to_dict()}
         result["theory"] = diagnosis
         text = f"{text}\n\n{theory_text(diagnosis)}"
@@ -78,6 +111,7 @@ def describe(file: Path) -> dict[str, Any]:
         "features": condensed.num_features,
         "method": condensed.method,
         "seen": condensed.seen,
+        "derived": condensed.seen.get("derived"),
         "edges": None if condensed.edge_index is None else condensed.edge_index.shape[1] // 2,
         "classes": condensed.num_classes,
         "pseudo_label_width": None if labels is None else labels.shape[1],
@@ -110,6 +144,8 @@ def description(result: dict[str, Any]) -> str:
         **_targets(result, len(blocks)),
         "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
     }
+    if result["derived"]:
+        pairs["derived"] = f"features {derived_text(result['derived'])}; give graphs the same"
     pairs |= _made_from(result, source)
     pairs["fingerprint"] = result["fingerprint"] or "none"
     for name, values in result["curves"].items():

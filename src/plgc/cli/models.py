@@ -8,32 +8,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plgc.cli.graph import Named, check_features
+from plgc.cli.messages import Quiet, Verbose, notice, working
 from plgc.cli.options import (
     Backbone,
+    Column,
     Combine,
     Device,
+    Features,
+    FeaturesSeed,
     Files,
     Graph,
     Json,
     Kind,
     Labels,
+    NodesTable,
     Part,
     Seed,
     Shots,
     Split,
+    Standardize,
     Task,
     Weights,
     at_most_one,
     check_device,
+    examples,
     parse_weights,
 )
 from plgc.cli.output import facts, seconds, show, size, spread, table
+from plgc.errors import SettingError
 from plgc.files import check_writable
-from plgc.progress import progress_line
 
 if TYPE_CHECKING:
     from plgc.artifact import CondensedGraph
 
+TRAIN_EXAMPLES = examples(
+    "plgc train cora.safetensors --graph cora --shots 3 -o model.safetensors",
+    "plgc train mine.safetensors --graph edges.csv --nodes-table nodes.csv -o model.safetensors",
+    "plgc train cora.safetensors --graph cora --task link -o links.safetensors",
+)
+EVALUATE_EXAMPLES = examples(
+    "plgc evaluate cora.safetensors --graph cora --seeds 10",
+    "plgc evaluate mine.safetensors --graph edges.csv --nodes-table nodes.csv --shots 3",
+    "plgc evaluate trio/ --graph citation_dblpv7 --labels 25 --combine heads",
+)
 METRICS = {  # JSON name: label, digits
     "accuracy": ("accuracy", 1),
     "macro_f1": ("macro-F1", 1),
@@ -57,7 +75,14 @@ def train(
     backbone: Backbone = Kind.gcn,
     split: Split = 0,
     seed: Seed = 0,
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Make a model: rebuild a backbone, fine-tune a head.
 
@@ -70,13 +95,18 @@ def train(
     if task is Task.link and (shots is not None or labels is not None):
         raise typer.BadParameter("--shots and --labels are for --task node, not link")
     shares = parse_weights(weights)
+    named = Named(graph, nodes_table, column, standardize, features, features_seed)
+    named.check()
     check_writable(output)
     import plgc
     from plgc.evaluation import common_view, graph_for
+    from plgc.graphs.derive import derived_of
 
     start = time.perf_counter()
     condensed, shares = _load_all(files, shares)
-    data = graph_for(graph, common_view(condensed), split, seed)
+    opened = named.open()
+    check_features(condensed, opened)
+    data = graph_for(opened, common_view(condensed), split, seed)
     rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed, combine=combine, weights=shares)
     result: dict[str, Any] = {
         "model": str(output),
@@ -92,6 +122,8 @@ def train(
         "val": None,
     }
     if task is Task.link:
+        if derived_of(data) is not None:
+            notice("the features are derived from all edges, those kept apart for validation too: its AUROC flatters")
         model = plgc.finetune(rebuilt, data, task="link", seed=seed)
         result["val"] = {"auroc": model.head.validation["kept"]}
         learned, found = f"the edges of {data.name}", f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"
@@ -124,8 +156,15 @@ def evaluate(
     weights: Weights = None,
     backbone: Backbone = Kind.gcn,
     split: Split = 0,
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     device: Device = "cpu",
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Score condensed files on a graph, beside two controls.
 
@@ -139,14 +178,23 @@ def evaluate(
     if task is Task.cluster and on is Part.val:
         raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
     shares = parse_weights(weights)
+    named = Named(graph, nodes_table, column, standardize, features, features_seed)
+    named.check()
     check_device(device)
     from plgc.evaluation import evaluate as evaluate_files
 
     condensed, shares = _load_all(files, shares)
-    with progress_line() as progress:
+    data = named.open()
+    check_features(condensed, data)
+    if task is Task.link and any("derived" in part.seen for part in condensed):
+        raise SettingError(
+            "the features are derived from all edges, those to be predicted too: nothing would be predicted"
+        )
+    with working() as progress:
+        progress(f"scoring on {data.name}", 0, seeds)
         result = evaluate_files(
             condensed,
-            graph,
+            data,
             task=task.value,
             seeds=seeds,
             shots=shots,

@@ -101,9 +101,33 @@ class Combination(StrEnum):
     sum = "sum"
 
 
-GRAPH_HELP = "A graph: a name from 'plgc data list', or the path of an npz file."
+GRAPH_HELP = "A graph: a name from 'plgc data list', or a file: npz, edge list (CSV, TSV, Parquet), GraphML."
 
 Graph = Annotated[str, typer.Option("--graph", metavar="GRAPH", help=GRAPH_HELP)]
+NodesTable = Annotated[
+    Path | None,
+    typer.Option("--nodes-table", metavar="TABLE", help="For an edge list, the table of its nodes: CSV, TSV, Parquet."),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Which column is what, where a guess is wrong: source, target, weight, id, label, split, feature. Repeat.",
+    ),
+]
+Standardize = Annotated[
+    bool, typer.Option("--standardize", help="Give numeric columns mean 0 and variance 1, for unlike units.")
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features", metavar="fastrp:WIDTH", help="Derive features from the edges, in place of the graph's own."
+    ),
+]
+FeaturesSeed = Annotated[
+    int | None, typer.Option("--features-seed", min=0, metavar="N", help="Seed of derived features; by default 0.")
+]
 Files = Annotated[
     list[Path],
     typer.Argument(metavar="FILE...", help="Files made by 'plgc condense', or folders of them with a manifest."),
@@ -126,6 +150,11 @@ Labels = Annotated[
 Split = Annotated[int, typer.Option(min=0, metavar="I", help="Which of several fixed splits, from 0.")]
 Backbone = Annotated[Kind, typer.Option(help="The kind of GNN to rebuild.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: how it is used, line by line as it is typed."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def exactly_one(**options: object) -> None:

@@ -62,6 +62,13 @@ def view_text(seen: Mapping[str, Any]) -> str:
     return f" (training edges only, edge seed {seen['edge_seed']})" if seen.get("edges") == "train" else ""
 
 
+def derived_text(mark: Mapping[str, Any]) -> str:
+    """How features were derived, and the options that do it again."""
+    from plgc.graphs.derive import mark_option
+
+    return f"derived from the edges ({mark_option(mark)})"
+
+
 def partition_text(partition: Mapping[str, Any]) -> str:
     """How one graph was cut into sources."""
     share = 100 * partition["edges_cut"] / max(1, partition["edges"])

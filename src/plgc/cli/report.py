@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.options import GRAPH_HELP, Json, Seed, Shots
+from plgc.cli.graph import Named, check_features
+from plgc.cli.messages import Quiet, Verbose, working
+from plgc.cli.options import (
+    GRAPH_HELP,
+    Column,
+    Features,
+    FeaturesSeed,
+    Json,
+    NodesTable,
+    Seed,
+    Shots,
+    Standardize,
+    examples,
+)
 from plgc.cli.output import facts, seconds, show, size
 from plgc.files import check_writable
-from plgc.progress import progress_line
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+EXAMPLES = examples(
+    "plgc report cora.safetensors --graph cora -o cora.html",
+    "plgc report mine.safetensors --graph edges.csv --nodes-table nodes.csv -o mine.html",
+    "plgc report trio/ --graph citation_dblpv7 --shots 3 -o trio.html",
+)
 
 
 def report(
@@ -29,32 +50,38 @@ def report(
             "--graph", metavar="GRAPH", help=f"Adds the map, the bounds and, with labels, accuracy. {GRAPH_HELP}"
         ),
     ] = None,
-    nodes_table: Annotated[
-        Path | None,
-        typer.Option("--nodes-table", metavar="TABLE", help="For a --graph that is an edge list: its nodes' table."),
-    ] = None,
     seeds: Annotated[int, typer.Option(min=0, metavar="N", help="Measure accuracy with N seeds; 0: not at all.")] = 3,
     shots: Shots = None,
     seed: Seed = 0,
+    nodes_table: NodesTable = None,
+    column: Column = None,
+    standardize: Standardize = False,
+    features: Features = None,
+    features_seed: FeaturesSeed = None,
     json: Json = False,
+    _verbose: Verbose = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Write a page on condensed graphs: what they are, whether they work, how they look and how they were made.
 
     It is one HTML file that opens without a network. Several condensed graphs are compared. With --shots, accuracy is
     also measured with S labels per class.
     """
-    if nodes_table is not None and graph is None:
-        raise typer.BadParameter("--nodes-table belongs to a --graph: give both")
+    named = Named(graph or "", nodes_table, column, standardize, features, features_seed)
+    named.check()
+    if graph is None and not named.plain:
+        given = "--nodes-table" if nodes_table else "an option on how to read a graph"
+        raise typer.BadParameter(f"{given} belongs to a --graph: give both")
     check_writable(output)
     from plgc.report import write_report
 
     start = time.perf_counter()
-    with progress_line() as progress:
+    shown = {} if graph is None else _graph_shown(named, files)
+    with working() as progress:
         written = write_report(
             files,
             output,
-            graph=graph,
-            nodes_table=nodes_table,
+            **shown,
             seed=seed,
             seeds=seeds,
             shots=shots,
@@ -72,3 +99,14 @@ def report(
     }
     pairs = {"report": f"{written}, {size(result['bytes'])}", "time": seconds(result["seconds"])}
     show(result, facts(pairs), json)
+
+
+def _graph_shown(named: Named, files: list[Path]) -> dict[str, Any]:
+    """The graph as the report takes it, its features compared with those of the files."""
+    from plgc.multisource import MANIFEST, open_sources
+    from plgc.report.opened import is_run
+
+    data: Data = named.open()
+    there = [path for path in files if not is_run(path) and (path.is_file() or (path / MANIFEST).is_file())]
+    check_features((source.condensed for source in open_sources(there)), data)
+    return {"graph": data, "graph_name": Path(named.graph).name, "graph_options": named.reading}

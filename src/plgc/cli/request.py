@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from plgc.cli.graph import Named
 from plgc.cli.options import Condenser, Edges, Engine, Partition, Preset
+from plgc.errors import SettingError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -42,7 +44,13 @@ class View:
     def of(self, data: Data) -> Data:
         """The part of a graph that is seen."""
         from plgc.graphs import training_edges, training_subgraph
+        from plgc.graphs.derive import derived_of
 
+        if self.edges is Edges.train and derived_of(data) is not None:
+            raise SettingError(
+                "the features are derived from all edges, those to be hidden too: give --features or --edges train, "
+                "not both"
+            )
         if self.inductive:
             return training_subgraph(data)
         return training_edges(data, self.edge_seed) if self.edges is Edges.train else data
@@ -90,6 +98,7 @@ class Request:
     """Everything asked of one call."""
 
     graphs: list[str]
+    named: Named  # the first of them, and how to read it
     output: Path
     ratio: float | None
     nodes: int | None

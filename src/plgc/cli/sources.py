@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from plgc.cli.messages import working
 from plgc.cli.options import Condenser, Engine, Partition, check_device
 from plgc.cli.output import partition_text, seconds, size, table
 from plgc.cli.request import Request, report
-from plgc.progress import progress_line
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from plgc.multisource import Sources
 
 ENGINE = ("engine", "address", "workers", "cpus", "gpus")
@@ -31,8 +33,9 @@ def condense_several(request: Request) -> tuple[dict[str, Any], str]:
     if request.several.engine is not Engine.ray:
         check_device(request.device)  # a cluster's devices are elsewhere
     start = time.perf_counter()
-    with progress_line() as progress:
-        sources = _condense(request, progress)
+    graph = _read(request)
+    with working() as progress:
+        sources = _condense(request, graph, progress)
     artifacts = []
     for source, condensed in zip(sources.sources, sources.load(), strict=True):
         facts = report(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
@@ -61,13 +64,30 @@ def _check(request: Request) -> None:
         raise typer.BadParameter("--alpha is for --partition skewed")
     if parts is None and not request.view.whole:
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
+    if len(request.graphs) > 1 and not request.named.plain:
+        raise typer.BadParameter(
+            "--nodes-table, --column, --standardize and --features go with one graph: condense each by itself, and "
+            "name the files together where they are used, as in 'plgc evaluate A.safetensors B.safetensors'"
+        )
+    if request.named.features is not None and parts is None:
+        raise typer.BadParameter(
+            "--features derives other features from every graph, which mean nothing to the folder's other sources: "
+            "give --parts, or a file to write"
+        )
     if request.threads is not None:
         raise typer.BadParameter("--threads is for one file: give --cpus, the threads of every source")
     if request.checkpoint is not None:
         raise typer.BadParameter("--checkpoint is for one graph: finished sources are kept in the folder anyway")
 
 
-def _condense(request: Request, progress: Any) -> Sources:
+def _read(request: Request) -> Data | None:
+    """The one graph that is to be cut, or that is read otherwise than by its name; None where names will do."""
+    if request.several.parts is None and request.named.plain:
+        return None
+    return request.view.of(request.named.load(request.view.split, request.seed))
+
+
+def _condense(request: Request, graph: Data | None, progress: Any) -> Sources:
     import plgc
 
     several, names = request.several, request.several.names
@@ -83,8 +103,9 @@ def _condense(request: Request, progress: Any) -> Sources:
     }
     if several.parts is None:
         given = None if names is None else names.split(",")
-        return plgc.condense_sources(request.graphs, request.output, names=given, **common)
-    graph = request.view.of(plgc.load_graph(request.graphs[0], split=request.view.split, seed=request.seed))
+        graphs = request.graphs if graph is None else [graph]
+        return plgc.condense_sources(graphs, request.output, names=given, **common)
+    assert graph is not None
     how = (several.partition or Partition.random).value
     return plgc.condense_parts(
         graph, request.output, several.parts, how, name=names, **several.given("alpha", "halo"), **common

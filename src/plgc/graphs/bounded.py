@@ -85,6 +85,14 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
             ) from error
 
 
+def check_unpacked(path: Path, size: int) -> None:
+    """Raise where an archive is said to unpack to more bytes than its size on disk can reasonably hold."""
+    if size > _limit(path):
+        raise GraphError(
+            f"{path} unpacks to {size:,} bytes, over {MAX_RATIO} times its size: this looks like a decompression bomb"
+        )
+
+
 def _limit(path: Path) -> int:
     return max(FREE_BYTES, MAX_RATIO * os.path.getsize(path))
 

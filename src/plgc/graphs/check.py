@@ -53,8 +53,9 @@ def check_condensable(data: Data) -> None:
     check_structure(data)
     if data.x is None or data.x.size(1) == 0:
         raise GraphError(
-            "this graph has no node features, and condensation works on features: set x to a [N, F] tensor "
-            "(an embedding of the structure will do, and should be called derived wherever it is reported)"
+            "this graph has no node features, and condensation works on features: set x to a [N, F] tensor, give an "
+            "edge list its node table (--nodes-table), or derive them from the edges (--features fastrp:128; in "
+            "Python load_graph(..., features='fastrp:128'))"
         )
     if data.edge_index is None or data.edge_index.size(1) == 0:
         raise GraphError(

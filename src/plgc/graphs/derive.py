@@ -2,18 +2,24 @@
 
 ``fastrp:128`` is FastRP (Chen et al., 2019): every node gets a sparse random row, rows are averaged over 1, 2, … hops
 of random walks, and the averages are added up, scaled to unit length each, with larger weights on farther ones.
+
+Such features are marked wherever they go, ``seen["derived"]`` of a graph and of what is condensed from it: a file made
+from them fits no graph whose features come from elsewhere, though both may have as many columns.
 """
 
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
+from plgc.errors import GraphError, SettingError
 from plgc.graphs.check import node_count
 
 KINDS = ("fastrp",)
@@ -30,6 +36,56 @@ def parse_features(spec: str) -> tuple[str, int]:
     return kind, int(width)
 
 
+def derived_of(graph: Data) -> dict[str, Any] | None:
+    """The mark of a graph whose features are derived, ``{"features": "fastrp:128", "seed": 0}``; else None."""
+    return (graph._store.get("seen") or {}).get("derived")
+
+
+def checked_mark(value: Any) -> dict[str, Any]:
+    """The mark that a file claims, where it is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, dict) or value.keys() != {"features", "seed"} or type(value["seed"]) is not int:
+        raise ValueError(f"features derived as {value!r:.100}, not as in {{'features': 'fastrp:128', 'seed': 0}}")
+    try:
+        parse_features(value["features"] if isinstance(value["features"], str) else "")
+    except SettingError as error:
+        raise ValueError(str(error)) from error
+    return dict(value)
+
+
+def mark_option(mark: Mapping[str, Any]) -> str:
+    """The options of the command line that derive such features."""
+    seed = f" --features-seed {mark['seed']}" if mark["seed"] else ""
+    return f"--features {shlex.quote(mark['features'])}{seed}"
+
+
+def check_derived(made: Mapping[str, Any] | None, graph: Data, what: str) -> None:
+    """Raise :class:`GraphError` unless a graph's features come from where those of a file or model came from.
+
+    Args:
+        made: the mark of the file or model; None where its features were a graph's own.
+        graph: the graph that it is to be used on.
+        what: what to call it.
+    """
+    own = derived_of(graph)
+    if made == own:
+        return
+    if made is None:
+        raise GraphError(
+            f"{what} was made from features of a graph's own, those of this graph are derived from its edges: leave "
+            f"{mark_option(own or {})} out"
+        )
+    here = "has its own" if own is None else f"has others ({mark_option(own)})"
+    here = "has none" if graph.x is None else here
+    raise GraphError(
+        f"{what} was made from features derived from edges, and this graph {here}: give it {mark_option(made)} "
+        f"(in Python: load_graph(..., features={made['features']!r}, features_seed={made['seed']}))"
+    )
+
+
 def derive_features(graph: Data, spec: str, seed: int = 0) -> Tensor:
     """Features [N, d] of a graph's nodes from its edges.
 
@@ -40,6 +96,8 @@ def derive_features(graph: Data, spec: str, seed: int = 0) -> Tensor:
             nodes do: derived features of unrelated graphs mean unrelated things.
     """
     _, width = parse_features(spec)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise SettingError(f"features_seed is {seed!r}: give a whole number, 0 or more")
     assert graph.edge_index is not None
     return fastrp(graph.edge_index, node_count(graph), width, seed, graph._store.get("edge_weight"))
 

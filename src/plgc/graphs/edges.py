@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError
+from plgc.errors import GraphError, SettingError
 from plgc.graphs.check import MASKS, node_count
+from plgc.graphs.derive import derived_of
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test
 NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin", "split_index", "split_seed")
@@ -52,7 +53,15 @@ def training_edges(graph: Data, seed: int) -> Data:
     """The graph with its training edges alone: all that condensation and message passing may see.
 
     The result remembers what it shows (``seen``), and :func:`plgc.condense` writes that into its file.
+
+    Raises:
+        SettingError: its features are derived from all edges, so that they know those to be predicted.
     """
+    if derived_of(graph) is not None:
+        raise SettingError(
+            "the features are derived from all edges, those that are to be predicted among them: use a graph with "
+            "features of its own"
+        )
     cut = keep_edges(graph, split_edges(graph, seed).train)
     cut.seen = {"nodes": "all", "edges": "train", "edge_seed": seed}
     return cut

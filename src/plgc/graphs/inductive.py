@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError
+from plgc.errors import GraphError, SettingError
 from plgc.graphs.check import take_rows
+from plgc.graphs.derive import derived_of
 
 CARRIED = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
+SHARED = ("class_names", "feature_names")
 
 
 def training_subgraph(graph: Data) -> Data:
@@ -22,7 +24,13 @@ def training_subgraph(graph: Data) -> Data:
 
     Raises:
         GraphError: the graph has no training nodes.
+        SettingError: its features are derived from all edges, so that training nodes know of the others.
     """
+    if derived_of(graph) is not None:
+        raise SettingError(
+            "the features are derived from all edges, those of nodes that must not be seen among them: an inductive "
+            "cut needs features of the nodes' own"
+        )
     mask = _training_mask(graph)
     cut = induced_subgraph(graph, mask)
     cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
@@ -54,6 +62,11 @@ def induced_subgraph(graph: Data, mask: Tensor) -> Data:
     for key in CARRIED:
         if graph._store.get(key) is not None:
             cut[key] = graph[key][kept]
+    for key in SHARED:
+        if graph._store.get(key) is not None:
+            cut[key] = list(graph[key])
+    if graph._store.get("node_ids") is not None:
+        cut.node_ids = [graph["node_ids"][node] for node in kept.tolist()]
     cut.name = graph._store.get("name", "graph")
     cut.split_origin = graph._store.get("split_origin", "own masks")
     return cut

@@ -5,6 +5,7 @@ Labels and masks end here too: :func:`unlabelled` is what condensation gets to s
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +15,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from plgc.errors import GraphError, LabelError, SettingError
+from plgc.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 from plgc.graphs import catalog
 from plgc.graphs.check import MASKS, as_features, check_structure, node_count
 from plgc.graphs.columns import TableColumns
+from plgc.graphs.derive import derive_features, derived_of, parse_features
 from plgc.graphs.foreign import keep_names, open_foreign
+from plgc.graphs.graphml import is_graphml
 from plgc.graphs.npz import read_npz
 from plgc.graphs.splits import PER_CLASS, generated_split
+from plgc.graphs.tables import is_table
 
 
 def load_graph(
@@ -30,6 +34,8 @@ def load_graph(
     seed: int = 0,
     nodes_table: Any = None,
     columns: TableColumns | None = None,
+    features: str | None = None,
+    features_seed: int = 0,
     notice: Callable[[str], None] | None = None,
 ) -> Data:
     """Load a graph and bring it to the form the rest of the package expects.
@@ -43,6 +49,9 @@ def load_graph(
         seed: seed of the generated split; used only for a graph that has labels and no masks.
         nodes_table: for an edge list, the table of its nodes: a path or a data frame.
         columns: which column of the tables (or attribute of GraphML and NetworkX) is what; guessed where it is silent.
+        features: derive features from the edges, as in ``"fastrp:128"`` (:mod:`plgc.graphs.derive`), for graphs that
+            come without; features that the source has are not read.
+        features_seed: of the derived features; graphs that are to share a model need the same.
         notice: called with every sentence of ``notes``.
 
     Returns:
@@ -58,6 +67,7 @@ def load_graph(
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
         - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
           or features, and ``notes``, sentences on what was guessed;
+        - ``seen`` where features are derived: ``seen["derived"]`` says how, and files made from them repeat it;
         - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from) and the ``split_index``
           and ``split_seed`` that were asked for.
 
@@ -66,18 +76,40 @@ def load_graph(
         GraphError: what was found is not a sound graph; the message names the value.
         SettingError: there is no such split, or no such column.
         MissingExtraError: Parquet without pyarrow.
+
+    Example:
+        >>> import plgc
+        >>> graph = plgc.load_graph("demo")
+        >>> graph.num_nodes, graph.num_features, graph.split_origin
+        (3000, 1000, 'generated split, seed 0 (20 per class, 500 validation, 1000 test)')
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    raw = open_foreign(source, nodes_table, columns) or _open(source)
-    data = _standard(raw)
+    raw, data = _opened(source, nodes_table, columns, features, features_seed, notice)
     _set_split(data, raw, split, seed)
     chosen = raw._store if raw._store.get("train_mask") is not None else {}  # a choice made before is remembered
     data.split_index, data.split_seed = chosen.get("split_index", split), chosen.get("split_seed", seed)
-    keep_names(data, raw)
-    if notice is not None:
-        for note in data._store.get("notes", ()):
-            notice(note)
+    return data
+
+
+def open_graph(
+    source: Any,
+    *,
+    nodes_table: Any = None,
+    columns: TableColumns | None = None,
+    features: str | None = None,
+    features_seed: int = 0,
+    notice: Callable[[str], None] | None = None,
+) -> Data:
+    """A graph before any of its splits is chosen: for :func:`load_graph` again, once for every split or seed.
+
+    Arguments and errors are those of :func:`load_graph`, and ``load_graph(open_graph(source, ...), split=i, seed=j)``
+    gives what ``load_graph(source, ..., split=i, seed=j)`` does, without reading the source again.
+    """
+    raw, data = _opened(source, nodes_table, columns, features, features_seed, notice)
+    for key in (*MASKS, "split_origin", "split_index", "split_seed"):
+        if raw._store.get(key) is not None:
+            data[key] = raw[key]
     return data
 
 
@@ -89,7 +121,10 @@ def node_labels(data: Data) -> Tensor:
     """
     y = data._store.get("y")
     if y is None or y.numel() == 0 or int(y.max()) < 0:
-        raise LabelError(f"{data._store.get('name', 'the graph')} has no labels (y is missing or −1 throughout)")
+        raise LabelError(
+            f"{data._store.get('name', 'the graph')} has no labels (y is missing or −1 throughout): give it some; in a "
+            "table of nodes, name their column as label"
+        )
     return y
 
 
@@ -128,6 +163,56 @@ def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None
     return torch.stack([key // nodes, key % nodes]), weight
 
 
+def _opened(
+    source: Any,
+    nodes_table: Any,
+    columns: TableColumns | None,
+    features: str | None,
+    features_seed: int,
+    notice: Callable[[str], None] | None,
+) -> tuple[Data, Data]:
+    """The source as it came, and in our form but for its split."""
+    if features is not None:
+        parse_features(features)  # refuse a wrong word before anything is read
+    _check_there(source)
+    if isinstance(source, str | os.PathLike) and is_table(source):
+        _check_there(nodes_table)
+    raw = open_foreign(source, nodes_table, columns) or _open(source)
+    raw.num_nodes = node_count(raw)  # while x still has its rows, should it have no columns
+    mark = derived_of(raw)
+    if features is not None:
+        raw.x, raw.feature_names, mark = None, None, {"features": features, "seed": features_seed}
+    data = _standard(raw)
+    keep_names(data, raw)
+    if features is not None:
+        data.x = derive_features(data, features, features_seed)
+        note = f"{data.name}: features are derived from the edges ({features}, seed {features_seed})"
+        data.notes = [*data._store.get("notes", ()), note]
+    if mark is not None:
+        data.seen = {"nodes": "all", "edges": "all", "derived": mark}
+    if notice is not None:
+        for note in data._store.get("notes", ()):
+            notice(note)
+    return raw, data
+
+
+def _check_there(source: Any) -> None:
+    """Raise :class:`GraphNotFoundError` for the path of a file that does not exist, and name the nearest that does."""
+    if not isinstance(source, str | os.PathLike):
+        return
+    path = Path(os.path.expanduser(source))
+    named = isinstance(source, os.PathLike) or is_table(path) or is_graphml(path.name) or _is_path(str(source))
+    if not named or os.path.exists(path):
+        return
+    try:
+        others = [other.name for other in path.absolute().parent.iterdir() if other.is_file()]
+    except OSError:
+        raise GraphNotFoundError(f"no such file: {path}, and no such folder") from None
+    near = difflib.get_close_matches(path.name, others, n=1)
+    hint = f". Did you mean {path.with_name(near[0])}?" if near else ""
+    raise GraphNotFoundError(f"no such file: {path}{hint}")
+
+
 def _open(source: Any) -> Data:
     """The source as a raw ``Data`` with a name and, where it is known already, a split_origin."""
     if isinstance(source, Data):
@@ -157,7 +242,7 @@ def _is_path(source: str) -> bool:
 
 def _standard(raw: Data) -> Data:
     """Features, edges and labels in the form of :func:`load_graph`."""
-    raw.num_nodes = nodes = node_count(raw)  # while x still has its rows, should it have no columns
+    nodes = node_count(raw)
     try:
         raw.x = as_features(raw.x)
         check_structure(raw)

@@ -1,8 +1,8 @@
 """Our interchange format: a NumPy archive of plain arrays, read without pickle and written whole.
 
 ``edge_index`` [2, E]; features as dense ``x`` or as CSR parts ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape``;
-``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``meta``, a JSON
-string.
+``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``node_ids``,
+``class_names`` and ``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from torch_geometric.data import Data
 
 from plgc.errors import GraphError, GraphNotFoundError
 from plgc.files import write_atomically
+from plgc.graphs.bounded import check_unpacked
 from plgc.graphs.check import MASKS, as_features, csr_features, node_count
+from plgc.graphs.derive import checked_mark, derived_of
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
+NAME_KEYS = ("node_ids", "class_names", "feature_names")
+MAX_NAME = 1000  # characters: an array of text takes as much room for each as for the longest
 
 
 def read_npz(path: Path, name: str | None = None) -> Data:
@@ -48,11 +52,12 @@ def read_npz(path: Path, name: str | None = None) -> Data:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    known = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS)
+    known = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS, *NAME_KEYS)
     with open(path, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds a single array")
+        check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
         arrays: dict[str, Any] = {key: archive[key] for key in known if key in archive}
         arrays["meta"] = read_meta(archive)
     return arrays
@@ -79,6 +84,9 @@ def _raw_graph(arrays: Mapping[str, Any]) -> Data:
         if arrays["num_nodes"].ndim != 0 or arrays["num_nodes"].dtype.kind not in "iu":
             raise GraphError(f"num_nodes is {arrays['num_nodes'].tolist()}, expected one whole number")
         raw.num_nodes = int(arrays["num_nodes"])
+    for key in NAME_KEYS:
+        if key in arrays:
+            raw[key] = _names(key, arrays[key])
     for key in MASKS:
         if key in arrays and raw[key].dim() == 2 and raw[key].size(1) == node_count(raw):
             raw[key] = raw[key].t()
@@ -86,7 +94,18 @@ def _raw_graph(arrays: Mapping[str, Any]) -> Data:
         raw.split_origin = arrays["meta"]["split_origin"]
     else:
         raw.split_origin = "public split"
+    if arrays["meta"].get("derived") is not None:
+        try:
+            raw.seen = {"nodes": "all", "edges": "all", "derived": checked_mark(arrays["meta"]["derived"])}
+        except ValueError as error:
+            raise GraphError(f"its meta speaks of {error}") from error
     return raw
+
+
+def _names(key: str, array: np.ndarray) -> list[str]:
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise GraphError(f"{key} holds {array.dtype} values of shape {list(array.shape)}, expected a row of text")
+    return array.tolist()
 
 
 def _tensor(key: str, array: np.ndarray) -> Tensor:
@@ -100,7 +119,8 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
     """Write a graph in our npz format, whole or not at all.
 
     Args:
-        data: features dense or sparse, masks of shape [N] or [N, S]; only the fields of the format are written.
+        data: features dense or sparse, masks of shape [N] or [N, S]; only the fields of the format are written, names
+            of nodes, classes and features among them, and whether its features are derived.
         path: the file. It is replaced once the new one is complete.
         meta: anything JSON can hold (source, licence, …); the graph's name, counts and split are added.
     """
@@ -116,6 +136,8 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
     }
     if isinstance(data._store.get("split_origin"), str):
         facts["split_origin"] = data.split_origin
+    if (mark := derived_of(data)) is not None:
+        facts["derived"] = mark
     arrays["meta"] = np.array(json.dumps({**facts, **(meta or {})}))
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
@@ -155,6 +177,12 @@ def _arrays(data: Data) -> dict[str, Any]:
     for key in MASKS:
         if store.get(key) is not None:
             arrays[key] = store[key].cpu().numpy().astype(bool).T  # [N] as it is, [N, S] to [S, N]
+    for key in NAME_KEYS:
+        if store.get(key):
+            names = [str(name) for name in store[key]]
+            if len(longest := max(names, key=len)) > MAX_NAME:
+                raise GraphError(f"{key}: {longest[:20]!r}… has {len(longest)} characters, the limit is {MAX_NAME}")
+            arrays[key] = np.array(names)
     if not arrays.keys() & {"x", "x_shape", "y", "y_multi", *MASKS}:
         arrays["num_nodes"] = np.array(nodes)
     return arrays

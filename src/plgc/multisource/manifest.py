@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import reprlib
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ MANIFEST = "manifest.json"
 FORMAT = "plgc-sources"
 SCHEMA = 1
 SUFFIX = ".safetensors"
+MAX_BYTES = 16 * 2**20  # of a manifest; one source takes some hundreds
 
 
 @dataclass(frozen=True)
@@ -123,18 +125,21 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     if not path.is_file():
         raise ArtifactError(f"{folder} is a folder without {MANIFEST}: name condensed files, or a folder that has one")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
+        content = json.loads(path.read_bytes().decode())
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} cannot be read: {error}") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
-        raise ArtifactError(f"{path} holds {found!r}, where {FORMAT!r} is needed")
+        raise ArtifactError(f"{path} holds {reprlib.repr(found)}, where {FORMAT!r} is needed")
     if type(content.get("schema")) is not int or content["schema"] < 1:
-        raise ArtifactError(f"{path} is damaged: schema {content.get('schema')!r} is not a version number")
+        raise ArtifactError(f"{path} is damaged: schema {reprlib.repr(content.get('schema'))} is not a version number")
     if content["schema"] > SCHEMA:
         raise ArtifactError(
-            f"{path} has schema {content['schema']}, written by plgc {content.get('version', 'of a later version')}; "
-            f"this plgc {__version__} reads up to schema {SCHEMA}: upgrade plgc"
+            f"{path} has schema {reprlib.repr(content['schema'])}, written by plgc "
+            f"{str(content.get('version', 'of a later version'))[:40]}; this plgc {__version__} reads up to schema "
+            f"{SCHEMA}: upgrade plgc"
         )
     sources, partition = content.get("sources"), content.get("partition")
     if not isinstance(sources, list) or not (partition is None or isinstance(partition, dict)):
@@ -149,7 +154,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 def open_entry(folder: Path, entry: Entry) -> CondensedGraph:
     """The file of a source, which must lie in the folder and be the one that was listed."""
     path = folder / entry.file
-    if not path.is_file():
+    if not os.path.isfile(path):  # also where the name is too long for the disk
         raise ArtifactError(f"{path} is missing: the manifest lists it as {entry.name}; condense that source again")
     if path.resolve().parent != folder.resolve():
         raise ArtifactError(f"{path} leads out of the folder: a manifest's files must lie beside it")
@@ -185,10 +190,12 @@ def _entry(value: Any, path: Path) -> Entry:
         raise ArtifactError(f"{path} is damaged: a source needs {', '.join(wanted)}")
     for name in wanted:
         if not isinstance(value[name], kinds.get(name, int)) or isinstance(value[name], bool):
-            raise ArtifactError(f"{path} is damaged: {name} of a source is {value[name]!r}")
+            raise ArtifactError(f"{path} is damaged: {name} of a source is {reprlib.repr(value[name])}")
     file = value["file"]
     if any(sign in file for sign in ("/", "\\", ":", "\0")) or file.startswith(".") or not file.endswith(SUFFIX):
-        raise ArtifactError(f"{path} names the file {file!r}: it must be the bare name of a {SUFFIX} file beside it")
-    if not 0 < value["weight"] < math.inf:
-        raise ArtifactError(f"{path}: the weight of {value['name']} is {value['weight']}, it must be above 0")
+        shown = reprlib.repr(file)
+        raise ArtifactError(f"{path} names the file {shown}: it must be the bare name of a {SUFFIX} file beside it")
+    if not 0 < value["weight"] <= sys.float_info.max:
+        weight = reprlib.repr(value["weight"])
+        raise ArtifactError(f"{path}: the weight of {value['name'][:100]} is {weight}, it must be above 0")
     return Entry(**{name: value[name] for name in wanted})

@@ -6,6 +6,7 @@ and nothing but paths travels.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import time
@@ -20,9 +21,11 @@ import torch
 from torch_geometric.data import Data
 
 from plgc import config
+from plgc.checkpoint import CheckpointFolder, checkpoint_folder
 from plgc.condense import condense
 from plgc.config import CondenseSettings
 from plgc.errors import SettingError
+from plgc.files import write_atomically
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.graphs.npz import save_npz
 from plgc.machine import peak_memory, reset_peak_memory
@@ -144,9 +147,9 @@ def write_work(graph: Data, name: str, folder: Path) -> tuple[str, str | None]:
     path = save_npz(unlabelled(graph), folder / f"{name}.npz")
     if graph._store.get("core_mask") is None:
         return str(path), None
-    core = folder / f"{name}.core.npy"
-    np.save(core, graph["core_mask"].numpy())
-    return str(path), str(core)
+    content = io.BytesIO()
+    np.save(content, graph["core_mask"].numpy())
+    return str(path), str(write_atomically(folder / f"{name}.core.npy", content.getvalue()))
 
 
 def read_work(work: Work) -> Data:
@@ -157,6 +160,11 @@ def read_work(work: Work) -> Data:
     if work.seen is not None:
         graph.seen = work.seen
     return graph
+
+
+def checkpoints_of(folder: Path, name: str) -> CheckpointFolder:
+    """Where a source that takes over a minute keeps how far it is: ``OUT/NAME.checkpoint``, until it is finished."""
+    return checkpoint_folder(None, folder / name)
 
 
 def condense_source(work: Work, recipe: Recipe) -> Made:
@@ -171,6 +179,7 @@ def condense_source(work: Work, recipe: Recipe) -> Made:
         settings=recipe.settings,
         device=recipe.device,
         fingerprint=recipe.fingerprint,
+        checkpoint=checkpoints_of(Path(work.folder).parent, work.name),
     )
     if recipe.clip is not None:
         condensed = privatise(condensed, clip=recipe.clip, noise=recipe.noise)

@@ -25,7 +25,7 @@ from plgc.multisource.manifest import (
     open_entry,
     read_manifest,
 )
-from plgc.multisource.recipe import Made, Recipe, Work, condense_source, source_seed, write_work
+from plgc.multisource.recipe import Made, Recipe, Work, checkpoints_of, condense_source, source_seed, write_work
 from plgc.multisource.wanted import Wanted, checked, expected_of
 from plgc.multisource.workspace import wait_for_file, workspace
 from plgc.progress import Progress
@@ -201,6 +201,7 @@ class _Run:
         os.replace(made.path, self.folder / file)
         self.manifest = self.manifest.with_source(entry)
         self.manifest.write(self.folder)
+        checkpoints_of(self.folder, result.name).clear_all()
         spent = (made.seconds, made.peak_memory_bytes)
         replaced = before is not None and before.sha256 != entry.sha256
         self.done[result.name] = Source(result.name, self.folder / file, entry, True, *spent, replaced)

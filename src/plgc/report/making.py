@@ -67,6 +67,9 @@ def options(condensed: CondensedGraph, min_cluster: int = 1) -> list[Any]:
         words += ["--preset", settings["preset"]]
     if seen["edges"] == "train":
         words += ["--edges", "train", *(["--edge-seed", seen["edge_seed"]] if seen["edge_seed"] else [])]
+    if "derived" in seen:
+        mark = seen["derived"]
+        words += ["--features", mark["features"], *(["--features-seed", mark["seed"]] if mark["seed"] else [])]
     words += ["--inductive"] if seen["nodes"] == "train" else []
     words += ["--split", seen["split"]] if seen.get("split") else []
     for name, usual in (("min_cluster", min_cluster), ("max_share", 1.0)):

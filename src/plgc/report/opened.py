@@ -62,6 +62,7 @@ def open_all(
     graph: GraphSource | None = None,
     graph_name: str | None = None,
     nodes_table: str | os.PathLike[str] | None = None,
+    graph_options: Sequence[str] = (),
 ) -> Opened:
     """Open condensed files, folders of them, run folders and the graph.
 
@@ -84,7 +85,7 @@ def open_all(
     sources = _named_apart(open_sources(files))
     folders = [path if path.is_dir() else path.parent for path in files if path.is_dir() or path.name == MANIFEST]
     partition = read_manifest(folders[0]).partition if len(files) == len(folders) == 1 else None
-    opened = None if graph is None else _open_graph(graph, graph_name, nodes_table)
+    opened = None if graph is None else _open_graph(graph, graph_name, nodes_table, graph_options)
     if opened is not None and sources:
         _check_width(sources, opened)
     return Opened(sources, partition, _open_runs(run_paths), opened)
@@ -118,11 +119,14 @@ def _open_runs(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return records
 
 
-def _open_graph(source: GraphSource, name: str | None, table: str | os.PathLike[str] | None) -> OpenGraph:
+def _open_graph(
+    source: GraphSource, name: str | None, table: str | os.PathLike[str] | None, options: Sequence[str]
+) -> OpenGraph:
     data = load_graph(source) if table is None else load_graph(source, nodes_table=table)
     given = shlex.quote(name or (data.name if isinstance(source, Data) else Path(source).name))
     if table is not None:
         source, given = data, f"{given} --nodes-table {shlex.quote(Path(table).name)}"
+    given = " ".join([given, *(shlex.quote(option) for option in options)])
     return OpenGraph(source, data, data.name, given, tensor_bytes(data))
 
 

@@ -17,6 +17,7 @@ from plgc.graphs.check import node_count
 from plgc.graphs.edges import LEAST_EDGES, EdgeSplit, undirected_edges
 from plgc.tasks.link import LinkHead, LinkSettings, fit_link, look
 from plgc.tasks.model_file import save_model
+from plgc.tasks.names import NAMELESS, Names
 
 FORMAT = "plgc-link-model"
 VALIDATION = 0.1  # share of the edges that chooses when the head stops
@@ -24,10 +25,11 @@ VALIDATION = 0.1  # share of the edges that chooses when the head stops
 
 @dataclass(frozen=True)
 class LinkModel:
-    """A frozen backbone with a trained pair head."""
+    """A frozen backbone with a trained pair head, and the names of the features it learned from."""
 
     backbone: Backbone
     head: LinkHead
+    names: Names = NAMELESS
 
     def predict_proba(self, graph: Data, pairs: Tensor) -> Tensor:
         """How likely each pair of nodes is joined, [E]; messages pass over the graph's edges.
@@ -37,7 +39,11 @@ class LinkModel:
         Args:
             graph: a graph with the features that the backbone was rebuilt from.
             pairs: node numbers, [2, E].
+
+        Raises:
+            GraphError: a pair names no node, or the graph's feature columns are not those the model learned from.
         """
+        self.names.check(graph)
         nodes = node_count(graph)
         if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.is_floating_point():
             raise SettingError(f"pairs are {pairs.dtype} {list(pairs.shape)}: give two rows of node numbers, [2, E]")
@@ -51,10 +57,10 @@ class LinkModel:
         """Write the model as one safetensors file, whole or not at all."""
         head = {"weight": self.head.weight, "popularity": self.head.popularity, "bias": self.head.bias}
         settings = {"epoch": self.head.epoch, "validation": self.head.validation}
-        return save_model(path, FORMAT, self.backbone, head, settings)
+        return save_model(path, FORMAT, self.backbone, head, settings, self.names)
 
     @staticmethod
-    def from_file(backbone: Backbone, head: dict[str, Tensor], settings: dict[str, Any]) -> LinkModel:
+    def from_file(backbone: Backbone, head: dict[str, Tensor], settings: dict[str, Any], names: Any) -> LinkModel:
         """Put together what :meth:`save` wrote; raises ValueError where the parts do not fit."""
         weight, popularity, bias = (head[name] for name in ("weight", "popularity", "bias"))
         if weight.shape != (sum(backbone.parts),) or popularity.numel() != 1 or bias.numel() != 1:
@@ -62,7 +68,8 @@ class LinkModel:
                 f"the head has shape {tuple(weight.shape)}, the backbone gives {sum(backbone.parts)} columns"
             )
         validation = {str(name): float(value) for name, value in settings["validation"].items()}
-        return LinkModel(backbone, LinkHead(weight, popularity, bias, int(settings["epoch"]), validation))
+        kept = Names.from_header(names, backbone.num_features, None)
+        return LinkModel(backbone, LinkHead(weight, popularity, bias, int(settings["epoch"]), validation), kept)
 
 
 def finetune_links(
@@ -81,4 +88,4 @@ def finetune_links(
     held = max(1, round(VALIDATION * count))
     val, train = (edges[:, part.sort().values] for part in (order[:held], order[held:]))
     head, _ = fit_link(backbone.embed, backbone.parts, EdgeSplit(train, val, edges[:, :0]), graph, seed, settings)
-    return LinkModel(backbone, head)
+    return LinkModel(backbone, head, Names.of(graph))

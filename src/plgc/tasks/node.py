@@ -18,19 +18,26 @@ from plgc.inputs import Inputs
 from plgc.tasks.head import Head, HeadSettings, fit_head
 from plgc.tasks.metrics import accuracy, auroc, macro_f1
 from plgc.tasks.model_file import save_model
+from plgc.tasks.names import NAMELESS, Names
 
 FORMAT = "plgc-node-model"
 
 
 @dataclass(frozen=True)
 class NodeModel:
-    """A frozen backbone with a trained head."""
+    """A frozen backbone with a trained head, and the names of what it learned."""
 
     backbone: Backbone
     head: Head
+    names: Names = NAMELESS
 
     def predict_proba(self, graph: Data) -> Tensor:
-        """Class probabilities of every node, [N, C]."""
+        """Class probabilities of every node, [N, C].
+
+        Raises:
+            GraphError: the graph's feature columns are not those the model learned from.
+        """
+        self.names.check(graph)
         inputs = self.backbone.prepare(graph)
         return self.head.probabilities(self.backbone.embed(inputs), inputs.adjacency).cpu()
 
@@ -40,21 +47,23 @@ class NodeModel:
 
     def evaluate(self, graph: Data, on: str = "test") -> dict[str, float]:
         """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes."""
+        self.names.check_classes(graph)
         return score_nodes(self.predict_proba(graph), graph, on)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model as one safetensors file, whole or not at all."""
         head = {"weight": self.head.weight, "bias": self.head.bias, "mean": self.head.mean}
-        return save_model(path, FORMAT, self.backbone, head, asdict(self.head.settings))
+        return save_model(path, FORMAT, self.backbone, head, asdict(self.head.settings), self.names)
 
     @staticmethod
-    def from_file(backbone: Backbone, head: dict[str, Tensor], settings: dict[str, Any]) -> NodeModel:
+    def from_file(backbone: Backbone, head: dict[str, Tensor], settings: dict[str, Any], names: Any) -> NodeModel:
         """Put together what :meth:`save` wrote; raises ValueError where the parts do not fit."""
         width = sum(backbone.parts)
         weight, bias, mean = (head[name] for name in ("weight", "bias", "mean"))
         if weight.shape != (width, bias.numel()) or mean.shape != (width,):
             raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {width} columns")
-        return NodeModel(backbone, Head(weight, bias, mean, backbone.parts, HeadSettings(**settings)))
+        kept = Names.from_header(names, backbone.num_features, bias.numel())
+        return NodeModel(backbone, Head(weight, bias, mean, backbone.parts, HeadSettings(**settings)), kept)
 
 
 def fit_labels(

@@ -1,0 +1,60 @@
+"""Condensing, rebuilding from the file and training a head, each timed by itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import plgc
+from bench_graphs import bench_graph
+from plgc import config
+from plgc.config import STRICT, CondenseSettings, Rung
+from plgc.graphs.labels import training_labels
+from plgc.machine import warm_up
+from plgc.methods import METHODS, condense_with
+
+
+def measure_condensing(
+    graph: str, device: str, nodes: int, file: str | None = None, fixed: bool = False
+) -> dict[str, Any]:
+    """Seconds of one condensation of a loaded graph, stage I included; the file is kept where a path is given."""
+    data = bench_graph(graph)
+    warm_up(device)
+    start = time.perf_counter()
+    settings = fixed_length() if fixed else None
+    condensed = plgc.condense(data, nodes=nodes, seed=0, device=device, settings=settings)
+    seconds = time.perf_counter() - start
+    if file is not None:
+        condensed.save(file)
+    entries = 0 if data.edge_index is None else data.edge_index.shape[1]
+    rounds = len(condensed.curves["explained"]) if condensed.curves else None
+    return {"seconds": seconds, "nodes": data.num_nodes, "entries": entries, "condensed_nodes": nodes, "rounds": rounds}
+
+
+def fixed_length() -> CondenseSettings:
+    """The default preset with a fixed choice of encoders and a fixed number of rounds: only the size counts."""
+    default = config.preset("default")
+    ladder = (Rung(STRICT, agreement=0.5), Rung(STRICT, agreement=0.0))
+    return replace(default, ladder=ladder, pseudo_labels=replace(default.pseudo_labels, max_rounds=2, min_gain=0.0))
+
+
+def measure_rebuilding(graph: str, device: str, file: str) -> dict[str, Any]:
+    """Seconds to open the file and rebuild the backbone, and apart from that to train a head on all labels."""
+    data = bench_graph(graph)
+    warm_up(device)
+    start = time.perf_counter()
+    backbone = plgc.reconstruct(plgc.CondensedGraph.load(file), device=device)
+    rebuilt = time.perf_counter()
+    plgc.finetune(backbone, data)
+    return {"rebuild_seconds": rebuilt - start, "head_seconds": time.perf_counter() - rebuilt}
+
+
+def measure_method(graph: str, device: str, nodes: int, method: str) -> dict[str, Any]:
+    """Seconds of one condensation by any method; supervised ones get the training labels."""
+    data = bench_graph(graph)
+    warm_up(device)
+    labels = training_labels(data) if METHODS[method].supervised else None
+    start = time.perf_counter()
+    condense_with(method, data, nodes=nodes, seed=0, labels=labels, device=device)
+    return {"seconds": time.perf_counter() - start, "condensed_nodes": nodes}
