@@ -90,6 +90,7 @@ def condense(
         >>> condensed.nodes_requested, condensed.num_features
         (40, 1000)
     """
+    budget = None if memory is None else parse_memory(memory)
     chosen = settings if settings is not None else config.preset(preset)
     if min_cluster is not None:
         chosen = replace(chosen, min_cluster=min_cluster)
@@ -111,7 +112,7 @@ def condense(
     with cpu_threads(threads) as used:
         inputs = prepare(bare, scaling, device, reorder=True)
         core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
-        size = None if memory is None else batch_size(inputs, count, chosen, parse_memory(memory))
+        size = None if budget is None else batch_size(inputs, count, chosen, budget)
         kept = checkpoint_in(
             checkpoint,
             method="plgc",

@@ -130,6 +130,10 @@ def condense(
             file_okay=False,
         ),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Stay within this, as in 4GiB: large graphs are trained on in batches."),
+    ] = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads; recorded in the file.")] = None,
     json: Json = False,
@@ -157,6 +161,7 @@ def condense(
         device,
         threads,
         checkpoint,
+        memory,
         View(edges, edge_seed, inductive, split),
         Guard(min_cluster, max_share, clip, noise, fingerprint),
         Several(parts, partition, alpha, halo, names, shared_seed or None, engine, address, workers, cpus, gpus),
@@ -166,8 +171,9 @@ def condense(
     if features is not None and not request.view.whole:
         hidden = "--inductive" if inductive else "--edges train"
         raise typer.BadParameter(f"--features derives from all edges, {hidden} hides some: give one of the two")
-    if request.guard.given() and method is not Condenser.plgc:
-        name = next(iter(request.guard.given())).replace("_", "-")
+    special = request.guard.given() | ({} if memory is None else {"memory": memory})
+    if special and method is not Condenser.plgc:
+        name = next(iter(special)).replace("_", "-")
         raise typer.BadParameter(f"--{name} is for plgc: {method.value} does not know it")
     if len(graphs) > 1 or parts is not None or (output / MANIFEST).is_file():
         show(*condense_several(request), json)
@@ -244,8 +250,9 @@ def _made(
     common |= {"threads": request.threads, "progress": progress, "checkpoint": checkpoint}
     nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
     check_writable(request.output, VALUE * nodes * (0 if shown.x is None else shown.x.shape[1]))
-    if given := guard.given():
+    if (given := guard.given()) or request.memory is not None:
         limits = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
+        limits |= {"memory": request.memory}
         condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **limits)
         return condensed if guard.clip is None else privatise(condensed, clip=guard.clip, noise=guard.noise or 0.0)
     return condense_with(request.method.value, shown, nodes=nodes, labels=labels, **common)
@@ -263,6 +270,8 @@ def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
         "file": f"{result['artifact']}, {size(result['bytes'])}",
         "cost": f"{seconds(result['seconds'])}, peak memory {size(result['peak_memory_bytes'])}",
     }
+    if result["batch_nodes"] is not None:
+        pairs["trained"] = f"in batches of {result['batch_nodes']} nodes, to stay within the memory allowed"
     if "derived" in condensed.seen:
         pairs["features"] = derived_text(condensed.seen["derived"])
     if result["explained_variance"] is not None:

@@ -108,6 +108,7 @@ class Request:
     device: str
     threads: int | None
     checkpoint: Path | None
+    memory: str | None
     view: View
     guard: Guard
     several: Several
@@ -134,4 +135,5 @@ def report(
         "bytes": path.stat().st_size,
         "explained_variance": explained[-1] if explained else None,
         "rounds": len(explained),
+        "batch_nodes": condensed.chosen.get("batch_nodes"),
     }

@@ -1,7 +1,8 @@
 """What a usable graph is: features brought to one form, and checks that name the offending value and the way out.
 
 Features have two forms throughout the package: a dense float32 tensor, or a ``torch.sparse_csr`` float32 tensor with
-int64 indices, sorted columns and no duplicates. :func:`as_features` brings everything else to one of them.
+int64 indices, sorted columns and no duplicates. :func:`as_features` brings everything else to one of them, but for
+large dense features: they stay float16 where they are, and stay in their file (:mod:`plgc.mapped`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc import mapped
 from plgc.errors import GraphError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 MAX_NODES = 2**31  # row · N + column has to fit into 64 bits
+EDGES = 1 << 20  # that are looked at at a time
 
 
 def check_structure(data: Data) -> None:
@@ -85,6 +88,8 @@ def node_count(data: Data) -> int:
 def as_features(x: Any) -> Tensor | None:
     """Return a copy of ``x`` as float32, dense or CSR as it came, or None when there are no features.
 
+    Large features that are float16 stay so, and those that are mapped are not copied.
+
     Args:
         x: a dense or sparse torch tensor, a numpy array or a scipy sparse matrix, of shape [N, F]; or None.
 
@@ -99,7 +104,7 @@ def as_features(x: Any) -> Tensor | None:
         csr = x.tocsr()
         return csr_features(csr.indptr, csr.indices, csr.data, csr.shape)
     if isinstance(x, np.ndarray):
-        x = torch.from_numpy(_float32(x))
+        x = torch.from_numpy(np.array(x) if _stays_half(x.dtype == np.float16, x.nbytes) else _float32(x))
     if not isinstance(x, Tensor):
         raise GraphError(f"x is a {type(x).__name__}, expected a tensor of shape [N, F]")
     if x.is_complex():
@@ -108,7 +113,12 @@ def as_features(x: Any) -> Tensor | None:
         raise GraphError(f"x has shape {list(x.shape)}, expected [N, F], one row of features per node")
     x = x.detach().cpu()
     if x.layout == torch.strided:
-        return x.to(torch.float32, copy=True).contiguous() if x.size(1) > 0 else None
+        if x.size(1) == 0:
+            return None
+        if mapped.is_mapped(x) and x.dtype in (torch.float32, torch.float16):
+            return x
+        half = _stays_half(x.dtype == torch.float16, 2 * x.numel())
+        return x.to(torch.float16 if half else torch.float32, copy=True).contiguous()
     csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
     return csr_features(csr.crow_indices().numpy(), csr.col_indices().numpy(), csr.values(), tuple(csr.shape))
 
@@ -175,14 +185,20 @@ def take_rows(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _check_range(edge_index: Tensor, nodes: int) -> None:
-    bad = ((edge_index < 0) | (edge_index >= nodes)).any(dim=0).nonzero().flatten()
-    if bad.numel():
-        first = int(bad[0])
+    bad, first = 0, 0
+    for start in range(0, edge_index.size(1), EDGES):
+        part = edge_index[:, start : start + EDGES]
+        if int(part.min()) < 0 or int(part.max()) >= nodes:
+            wrong = ((part < 0) | (part >= nodes)).any(dim=0).nonzero().flatten()
+            first = first if bad else start + int(wrong[0])
+            bad += wrong.numel()
+        mapped.release(edge_index)
+    if bad:
         a, b = edge_index[:, first].tolist()
         what = "a negative node number" if min(a, b) < 0 else "out of range"
         raise GraphError(
             f"edge {first} joins nodes {a} and {b}: {what}, the graph has {nodes} nodes (0 to {nodes - 1}); "
-            f"{bad.numel()} such edge(s) in all: drop them, or give every node a row"
+            f"{bad} such edge(s) in all: drop them, or give every node a row"
         )
 
 
@@ -211,25 +227,26 @@ def _check_features(x: Any, nodes: int) -> None:
         raise GraphError(f"x has {x.size(0)} rows, but the graph has {nodes} nodes: give one row per node")
     sparse = x if x.layout == torch.strided else _as_csr(x)
     values = sparse if sparse.layout == torch.strided else sparse.values()
-    finite = torch.isfinite(values)
-    if bool(finite.all()):
+    nans, total, first = 0, 0, []
+    for start, block in mapped.blocks(values):
+        finite = torch.isfinite(block)
+        if not bool(finite.all()):
+            first = first or [start + int((~finite).nonzero()[0, 0]), *(~finite).nonzero()[0, 1:].tolist()]
+            nans, total = nans + int(torch.isnan(block).sum()), total + int((~finite).sum())
+    if total == 0:
         return
-    nans, total = int(torch.isnan(values).sum()), int((~finite).sum())
-    first = (~finite).nonzero()[0]
-    if sparse.layout == torch.strided:
-        row, column = int(first[0]), int(first[1])
-    else:
-        row = int(torch.searchsorted(sparse.crow_indices(), first, right=True)) - 1
-        column = int(sparse.col_indices()[first[0]])
+    if sparse.layout != torch.strided:
+        row = int(torch.searchsorted(sparse.crow_indices(), first[0], right=True)) - 1
+        first = [row, int(sparse.col_indices()[first[0]])]
     raise GraphError(
-        f"x has {nans} NaN and {total - nans} infinite value(s), the first at row {row}, column {column}: "
+        f"x has {nans} NaN and {total - nans} infinite value(s), the first at row {first[0]}, column {first[1]}: "
         "replace or drop them (values beyond the float32 range count as infinite)"
     )
 
 
 def _is_constant(x: Tensor) -> bool:
     if x.layout == torch.strided:
-        return bool((x == x[0]).all())
+        return all(bool((block == x[0]).all()) for _, block in mapped.blocks(x))
     csr = _as_csr(x)
     values, columns = csr.values(), csr.col_indices()
     filled = values != 0
@@ -244,6 +261,11 @@ def _as_csr(x: Tensor) -> Tensor:
     if x.layout == torch.sparse_csr:
         return x.cpu()
     return (x.coalesce() if x.layout == torch.sparse_coo else x).to_sparse_csr().cpu()
+
+
+def _stays_half(half: bool, size: int) -> bool:
+    """Whether features stay float16: they do where a float32 copy would take much memory."""
+    return half and size >= mapped.MAPPED_FROM
 
 
 def _float32(array: np.ndarray) -> np.ndarray:

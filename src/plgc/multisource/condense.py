@@ -47,6 +47,7 @@ def condense_sources(
     address: str | None = None,
     retries: int = 2,
     device: str = "cpu",
+    memory: int | str | None = None,
     progress: Progress | None = None,
 ) -> Sources:
     """Condense every graph by itself: ``out/NAME.safetensors`` for each, and ``out/manifest.json``.
@@ -73,6 +74,7 @@ def condense_sources(
         engine, workers, cpus, gpus, address, retries: as for :func:`plgc.engine.run_tasks`; with one number of
             ``cpus``, the threads of each source, every engine gives the same bytes.
         device: where each source is computed.
+        memory: bytes that each source is to stay within, as for :func:`plgc.condense`.
         progress: called with a message, the sources done and the sources in all.
 
     Raises:
@@ -91,7 +93,7 @@ def condense_sources(
     if not graphs:
         raise SettingError("no graph given: there is nothing to condense")
     _check_size(nodes, ratio)
-    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus)
+    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory)
     known = _known(out)
     found = []
     for name, graph in zip(source_names(graphs, names), graphs, strict=True):
@@ -132,6 +134,7 @@ def condense_parts(
     address: str | None = None,
     retries: int = 2,
     device: str = "cpu",
+    memory: int | str | None = None,
     progress: Progress | None = None,
 ) -> Sources:
     """Cut a graph into parts and condense every part by itself, into a folder as :func:`condense_sources` makes it.
@@ -153,7 +156,7 @@ def condense_parts(
         The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``.
     """
     _check_size(nodes, ratio)
-    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus)
+    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory)
     whole = _whole(graph)
     part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
     sizes = torch.bincount(part).tolist()

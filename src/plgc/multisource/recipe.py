@@ -21,6 +21,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc import config
+from plgc.batches import parse_memory
 from plgc.checkpoint import CheckpointFolder, checkpoint_folder
 from plgc.condense import condense
 from plgc.config import CondenseSettings
@@ -45,6 +46,7 @@ class Recipe:
     fingerprint: bool = False
     device: str = "cpu"
     cpus: int = 1
+    memory: int | None = None
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -99,6 +101,7 @@ def make_recipe(
     fingerprint: bool,
     device: str,
     cpus: int,
+    memory: int | str | None = None,
 ) -> Recipe:
     """Put the settings together and check them, before any work begins."""
     chosen = settings if settings is not None else config.preset(preset)
@@ -107,7 +110,9 @@ def make_recipe(
     check_noise(clip, noise)
     if fingerprint and clip is not None:
         raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
-    return Recipe(chosen, clip, float(noise), fingerprint, device, cpus)
+    return Recipe(
+        chosen, clip, float(noise), fingerprint, device, cpus, None if memory is None else parse_memory(memory)
+    )
 
 
 def check_noise(clip: float | None, noise: float) -> None:
@@ -180,6 +185,7 @@ def condense_source(work: Work, recipe: Recipe) -> Made:
         device=recipe.device,
         fingerprint=recipe.fingerprint,
         checkpoint=checkpoints_of(Path(work.folder).parent, work.name),
+        memory=recipe.memory,
     )
     if recipe.clip is not None:
         condensed = privatise(condensed, clip=recipe.clip, noise=recipe.noise)

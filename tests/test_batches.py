@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import plgc
+from plgc import batches, config
+from plgc.batches import Supply, batch_size, draw_batch, parse_memory, read_everyone, take_nodes
+from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.errors import SettingError
+from plgc.graphs import citation_graph
+from plgc.inputs import Inputs, prepare
+from plgc.propagate import SparseFeatures
+from plgc.pseudo_labels import embed, read_pseudo_labels, start_stage_one, train_epoch
+
+NODES, PART = 600, 16
+SMALL = CondenseSettings(
+    ladder=(Rung((Branch(hidden=32, width=32),)),), pseudo_labels=PseudoLabelSettings(round_epochs=5, max_rounds=3)
+)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Data:
+    return citation_graph(nodes=NODES, classes=4, features=80, seed=3)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that suit a small graph, and no program that takes memory before it."""
+    for name, value in {"PART": PART, "SMALLEST": 64, "LARGEST": 192, "PROGRAM": 0, "SAMPLE": 256, "ROWS": 100}.items():
+        monkeypatch.setattr(batches, name, value)
+
+
+def dense(inputs: Inputs) -> torch.Tensor:
+    return inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+
+
+def weighted(graph: Data) -> Data:
+    """The graph with a weight on every edge, the same in both directions."""
+    row, col = graph["edge_index"]
+    other = graph.clone()
+    other.edge_weight = 1 + ((row + col) % 5).float()
+    return other
+
+
+@pytest.mark.parametrize("make", [lambda g: g, weighted], ids=["plain", "weighted"])
+def test_taken_nodes_are_the_induced_subgraph(graph: Data, make) -> None:
+    inputs = prepare(make(graph), "l1")
+    nodes = torch.arange(0, NODES, 3)
+    taken = take_nodes(inputs, nodes)
+    whole = inputs.adjacency.sum_matrix.to_dense()
+    assert torch.equal(taken.adjacency.sum_matrix.to_dense(), whole[nodes][:, nodes])
+    assert torch.equal(dense(taken), dense(inputs)[nodes])
+
+
+def test_every_node_is_drawn_and_no_batch_is_too_large(graph: Data, small: None) -> None:
+    inputs, generator, seen = prepare(graph, "l1"), torch.Generator().manual_seed(0), torch.zeros(NODES)
+    where = {row.numpy().tobytes(): number for number, row in enumerate(dense(inputs))}
+    for _ in range(60):
+        batch = draw_batch(inputs, 100, generator)
+        assert batch.num_nodes <= 96  # six whole parts
+        seen[[where[row.numpy().tobytes()] for row in dense(batch)]] += 1
+    assert int((seen > 0).sum()) >= len(where) - 1  # nodes alike in all features count as one
+    assert float(seen.std()) < float(seen.mean())
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("4GiB", 4 << 30), ("1.5 MiB", 3 << 19), ("512KiB", 512 << 10), ("7B", 7), (4096, 4096)]
+)
+def test_memory_is_a_number_and_a_unit(text: str | int, bytes_: int) -> None:
+    assert parse_memory(text) == bytes_
+
+
+@pytest.mark.parametrize("text", ["4", "4GB", "GiB", "-1GiB", "0GiB", "nanGiB", "1e3GiB", "", 0, -5])
+def test_other_memory_is_refused(text: str | int) -> None:
+    with pytest.raises(SettingError, match="as in 4GiB"):
+        parse_memory(text)
+
+
+def test_batches_are_used_only_where_the_graph_does_not_fit(graph: Data, small: None) -> None:
+    inputs = prepare(graph, "l1")
+    sizes = [batch_size(inputs, 8, SMALL, memory << 10) for memory in range(800, 4000, 100)]
+    assert sizes[-1] is None
+    batched = [size for size in sizes if size is not None]
+    assert batched == sorted(batched)
+    assert all(size % PART == 0 and 64 <= size <= 192 for size in batched)
+    with pytest.raises(SettingError, match=r"needs at least .* GiB, even in batches of 64 nodes"):
+        batch_size(inputs, 8, SMALL, 100 << 10)
+
+
+def test_a_default_arxiv_in_four_gibibytes_goes_in_batches(graph: Data) -> None:
+    # 169,343 nodes, 2.3 million entries, 128 features; only the sizes are asked for
+    nodes, entries = 169_343, 2_500_000
+    x = torch.empty(1).expand(nodes, 128)
+    adjacency = replace(prepare(graph, "l1").adjacency, crow=torch.empty(1).expand(nodes + 1))
+    adjacency = replace(adjacency, col=torch.empty(1, dtype=torch.int32).expand(entries))
+    assert batch_size(Inputs(x, adjacency), 423, config.preset("default"), 4 << 30) == batches.LARGEST
+    assert batch_size(Inputs(x, adjacency), 423, config.preset("default"), 64 << 30) is None
+
+
+def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
+    graph: Data, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "SAMPLE", NODES)  # with all nodes in the sample nothing is approximate
+    inputs = prepare(graph, "l1")
+    stage = start_stage_one(inputs, 8, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0)
+    for _ in range(10):
+        train_epoch(stage, inputs)
+    start = stage.prototypes.detach().clone()
+    whole = read_pseudo_labels(stage, embed(stage, inputs))
+    with torch.no_grad():
+        stage.prototypes.copy_(start)
+    everyone = read_everyone(stage, inputs)  # one alternation of assignment and means more
+    assert float((everyone.vectors * whole.vectors).sum(1).min()) > 0.99
+    assert int((everyone.counts - whole.counts).abs().sum()) <= NODES * 0.05
+    assert everyone.explained == pytest.approx(whole.explained, abs=0.01)
+    assert torch.allclose(everyone.weights.sum(0), torch.ones(8), atol=1e-5)
+    assert float(everyone.mass.sum()) == pytest.approx(NODES, rel=1e-5)
+    assert float((everyone.mass / (NODES / 8) - 1).abs().max()) < 0.1  # balanced, as far as Sinkhorn goes
+
+
+def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:
+    inputs = prepare(graph, "l1")
+    stage = start_stage_one(inputs, 6, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0)
+    core = torch.arange(NODES) % 4 != 0
+    labels = read_everyone(stage, inputs, core)
+    assert int(labels.counts.sum()) == int(core.sum())
+    assert not labels.weights[~core].any()
+    assert bool(labels.weights[core].sum(1).min() > 0)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_in_batches_the_same_bytes_come_every_time(graph: Data, small: None, tmp_path: Path, preset: str) -> None:
+    settings = replace(config.preset(preset), ladder=SMALL.ladder, pseudo_labels=SMALL.pseudo_labels)
+    memory = "1MiB"
+    said: list[str] = []
+    made = [
+        plgc.condense(
+            graph, nodes=8, settings=settings, memory=memory, progress=lambda message, *_: said.append(message)
+        )
+        for _ in range(2)
+    ]
+    first, second = (one.save(tmp_path / f"{place}.safetensors") for place, one in enumerate(made))
+    assert first.read_bytes() == second.read_bytes()
+    assert made[0].chosen["batch_nodes"] in range(64, 193)
+    assert any(f"in batches of {made[0].chosen['batch_nodes']} of {NODES} nodes" in message for message in said)
+    assert int(made[0].counts.sum()) == NODES
+    whole = plgc.condense(graph, nodes=8, settings=settings)
+    assert "batch_nodes" not in whole.chosen
+    roomy = plgc.condense(graph, nodes=8, settings=settings, memory="64GiB")
+    assert torch.equal(roomy.features, whole.features)
+
+
+def test_what_is_learned_in_batches_serves_as_well(graph: Data, small: None) -> None:
+    scores = []
+    for memory in (None, "1MiB"):
+        settings = replace(SMALL, pseudo_labels=PseudoLabelSettings(max_rounds=4))
+        condensed = plgc.condense(graph, nodes=12, settings=settings, memory=memory)
+        model = plgc.finetune(plgc.reconstruct(condensed), graph, shots=3)
+        scores.append(model.evaluate(graph)["accuracy"])
+    assert scores[1] > scores[0] - 5
+
+
+def test_the_look_is_always_the_same(graph: Data, small: None) -> None:
+    inputs = prepare(graph, "l1")
+    first, second = Supply(inputs, 96).look, Supply(inputs, 96).look
+    assert 176 < first.num_nodes <= 192  # the last part of the graph is a smaller one
+    assert torch.equal(dense(first), dense(second))
+    assert Supply(inputs).look is inputs
