@@ -1,10 +1,10 @@
 """Stage I on a piece of the graph at a time, for graphs whose activations would not fit into memory.
 
 Nodes are cut into small parts, slices of an order in which neighbours are close (:mod:`plgc.locality`). Every step
-draws some of the parts anew and trains on the subgraph that they induce together: edges within a part are always there,
-edges between parts whenever both are drawn. The draw comes from the stage's own generator, so that there is nothing
-else to remember. In the end the encoders see the whole graph once, without gradients, and the assignment of all nodes
-is computed some rows at a time, with the balance found on a sample.
+draws some of the parts anew, adds as many nodes around them, those with most edges to them first, and trains on the
+subgraph that all of these induce, so that most nodes keep most of their edges. The draw comes from the stage's own
+generator, and there is nothing else to remember. In the end the encoders see the whole graph once, without gradients,
+and the assignment of all nodes is computed some rows at a time, with the balance found on a sample.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from torch import Tensor
 from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.inputs import Inputs, take_rows
-from plgc.propagate import SparseFeatures, build_adjacency, sparse_features
+from plgc.locality import local_order
+from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
 from plgc.pseudo_labels import PseudoLabels, StageOne, balance, embed, read_pseudo_labels, unit_blocks
+from plgc.stored_features import StoredFeatures
 
 PART = 256  # nodes
 LARGEST = 16_384  # nodes a step: more cost time and teach little
 SMALLEST = 1_024
 SAMPLE = 32_768  # nodes that the balance is found on
+PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole: it needs no assignment
 ROWS = 16_384  # that are assigned at a time
 PROGRAM = 400 << 20  # bytes that are taken before a graph comes
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -74,7 +77,10 @@ def _step_bytes(branches: tuple[Branch, ...], features: int, count: int, setting
 
 def _graph_bytes(inputs: Inputs) -> int:
     x = inputs.x
-    features = 16 * x.matrix.values().numel() if isinstance(x, SparseFeatures) else 4 * x.numel()
+    if isinstance(x, SparseFeatures):
+        features = 16 * x.matrix.values().numel()
+    else:
+        features = 0 if isinstance(x, StoredFeatures) else 4 * x.numel()  # what is stored stays on disk
     return features + 24 * inputs.adjacency.col.numel()  # Â, and a masked view of it
 
 
@@ -85,25 +91,56 @@ class Supply:
     inputs: Inputs
     size: int | None = None
 
+    @cached_property
+    def order(self) -> Tensor:
+        """The nodes in an order in which neighbours are close; large graphs have been put into it already."""
+        adjacency, nodes = self.inputs.adjacency, self.inputs.num_nodes
+        if self.inputs.order is not None:
+            return torch.arange(nodes, device=self.inputs.device)
+        return local_order(torch.stack([adjacency.row, adjacency.col]), nodes).to(self.inputs.device)
+
+    @property
+    def probe(self) -> Supply:
+        """What the model choice is made on: the whole graph, unless it is large."""
+        return Supply(self.inputs) if self.inputs.num_nodes <= PROBED else self
+
     def step(self, generator: torch.Generator) -> Inputs:
         """The graph for the next step."""
-        return self.inputs if self.size is None else draw_batch(self.inputs, self.size, generator)
+        return self.inputs if self.size is None else draw_batch(self.inputs, self.order, self.size, generator)
 
     @cached_property
     def look(self) -> Inputs:
         """The graph that the pseudo-labels of a round are read from; with batches one of them, always the same."""
         if self.size is None:
             return self.inputs
-        return draw_batch(self.inputs, 2 * self.size, torch.Generator().manual_seed(0))
+        return draw_batch(self.inputs, self.order, 2 * self.size, torch.Generator().manual_seed(0))
 
 
-def draw_batch(inputs: Inputs, size: int, generator: torch.Generator) -> Inputs:
-    """The subgraph of randomly drawn parts with about ``size`` nodes together."""
-    nodes = inputs.num_nodes
-    parts = -(-nodes // PART)
-    drawn = torch.randperm(parts, generator=generator)[: max(1, size // PART)].sort().values
+def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
+    """A subgraph of about ``size`` nodes: half are randomly drawn parts, slices of ``order``, half their neighbours."""
+    parts = -(-inputs.num_nodes // PART)
+    drawn = torch.randperm(parts, generator=generator)[: max(1, size // 2 // PART)]
     chosen = (drawn[:, None] * PART + torch.arange(PART)).flatten()
-    return take_nodes(inputs, chosen[chosen < nodes].to(inputs.device))
+    chosen = order[chosen[chosen < inputs.num_nodes].to(inputs.device)]
+    return take_nodes(inputs, torch.cat([chosen, neighbours(inputs, chosen, size - len(chosen))]).sort().values)
+
+
+def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
+    """At most so many nodes around ``nodes``: those with most edges to them, for their degree (its root)."""
+    adjacency = inputs.adjacency
+    entry, _ = _entries(adjacency, nodes)
+    edges = torch.bincount(adjacency.col[entry], minlength=inputs.num_nodes)
+    edges[nodes] = 0
+    around = edges.nonzero().flatten()
+    closeness = edges[around] / adjacency.crow.diff()[around].sqrt()
+    return around[torch.sort(closeness, descending=True, stable=True).indices[:most]]
+
+
+def _entries(adjacency: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the rows of ``nodes`` are stored, one after the other, and how long each is."""
+    start, count = adjacency.crow[:-1][nodes].long(), adjacency.crow.diff()[nodes].long()
+    before = torch.cumsum(count, 0) - count
+    return torch.arange(int(count.sum()), device=nodes.device) + (start - before).repeat_interleave(count), count
 
 
 def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
@@ -111,16 +148,18 @@ def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
     adjacency = inputs.adjacency
     place = torch.full((inputs.num_nodes,), -1, dtype=adjacency.col.dtype, device=inputs.device)
     place[nodes] = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device)
-    start, count = adjacency.crow[:-1][nodes].long(), adjacency.crow.diff()[nodes].long()
-    begin = torch.cumsum(count, 0) - count
-    entry = torch.arange(int(count.sum()), device=inputs.device) + (start - begin).repeat_interleave(count)
+    entry, count = _entries(adjacency, nodes)
     row = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device).repeat_interleave(count)
     col = place[adjacency.col[entry]]
     inside = (col >= 0) & (col != row)
     weight = None if adjacency.weight is None else adjacency.weight[entry][inside]
-    x = inputs.x
-    features = sparse_features(take_rows(x.matrix, nodes)) if isinstance(x, SparseFeatures) else x[nodes]
-    return Inputs(features, build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight))
+    return Inputs(_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight))
+
+
+def _rows(x: Features, nodes: Tensor) -> Features:
+    if isinstance(x, SparseFeatures):
+        return sparse_features(take_rows(x.matrix, nodes))
+    return x.rows(nodes) if isinstance(x, StoredFeatures) else x[nodes]
 
 
 @torch.no_grad()

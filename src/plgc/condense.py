@@ -238,7 +238,7 @@ def choose_branches(
         return settings.ladder[0].branches, None
     agreement = standing.agreement
     if agreement is None:
-        agreement = standing.agreement = _train_twins(supply, settings, seed, progress, standing)
+        agreement = standing.agreement = _train_twins(supply.probe, settings, seed, progress, standing)
     rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
     message = f"twin encoders agree {agreement:.1%}: using {len(rung.branches)} encoder(s)"
     progress(message, 0, settings.pseudo_labels.max_rounds)

@@ -47,18 +47,18 @@ def release(tensor: Tensor) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def blocks(tensor: Tensor, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
-    """Consecutive rows of a dense tensor, about ``size`` bytes (:data:`BLOCK`) at a time, with the first one's number."""
-    rows = rows_a_block(tensor, size)
+def blocks(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Consecutive rows of a dense tensor, :data:`BLOCK` bytes at a time, with the number of the first of them."""
+    rows = rows_a_block(tensor)
     for start in range(0, tensor.shape[0], rows):
         yield start, tensor[start : start + rows]
         release(tensor)
 
 
-def rows_a_block(tensor: Tensor, size: int | None = None) -> int:
+def rows_a_block(tensor: Tensor) -> int:
     """How many rows :func:`blocks` gives at a time; a row counts as float32 at least, since that is what it becomes."""
     width = tensor[:1].numel() * max(4, tensor.element_size())
-    return max(1, (size or BLOCK) // max(1, width))
+    return max(1, BLOCK // max(1, width))
 
 
 def gather(tensor: Tensor, rows: Tensor) -> Tensor:

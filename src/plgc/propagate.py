@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from plgc.sparse_product import SparseProduct, index_dtype
+from plgc.stored_features import StoredFeatures, StoredProduct
 from plgc.structure import closed_structure
 
 
@@ -135,7 +136,7 @@ class SparseFeatures:
         return self.matrix.to_dense()
 
 
-Features = Tensor | SparseFeatures
+Features = Tensor | SparseFeatures | StoredFeatures
 
 
 def sparse_features(matrix: Tensor) -> SparseFeatures:
@@ -151,7 +152,9 @@ def _compact_csr(matrix: Tensor) -> Tensor:
 
 
 def times(features: Features, weight: Tensor) -> Tensor:
-    """X @ W for dense or sparse X."""
+    """X @ W for dense, sparse or stored X."""
     if isinstance(features, SparseFeatures):
         return SparseProduct.apply(features.matrix, features.transpose, weight)  # pyright: ignore
+    if isinstance(features, StoredFeatures):
+        return StoredProduct.apply(features, weight)  # pyright: ignore
     return features @ weight

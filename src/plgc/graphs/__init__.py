@@ -9,6 +9,7 @@ from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.load import load_graph, node_labels, num_classes, unlabelled
 from plgc.graphs.npz import save_npz
 from plgc.graphs.splits import draw_labels, draw_shots, generated_split
+from plgc.graphs.stored import save_stored
 from plgc.graphs.synthetic import citation_graph
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "node_labels",
     "num_classes",
     "save_npz",
+    "save_stored",
     "split_edges",
     "training_edges",
     "training_labels",

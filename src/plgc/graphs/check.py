@@ -181,7 +181,7 @@ def from_scipy(matrix: sp.csr_matrix) -> Tensor:
 
 def take_rows(x: Tensor, index: Tensor) -> Tensor:
     """Return the rows ``index`` of a dense or CSR feature matrix, in the same form."""
-    return x[index] if x.layout == torch.strided else from_scipy(to_scipy(x)[index.numpy()])
+    return mapped.gather(x, index) if x.layout == torch.strided else from_scipy(to_scipy(x)[index.numpy()])
 
 
 def _check_range(edge_index: Tensor, nodes: int) -> None:

@@ -23,8 +23,12 @@ from plgc.graphs.derive import derive_features, derived_of, parse_features
 from plgc.graphs.foreign import keep_names, open_foreign
 from plgc.graphs.graphml import is_graphml
 from plgc.graphs.npz import read_npz
+from plgc.graphs.order import in_order
 from plgc.graphs.splits import PER_CLASS, generated_split
+from plgc.graphs.stored import is_stored, read_stored
 from plgc.graphs.tables import is_table
+from plgc.graphs.unpack import unpacked
+from plgc.mapped import is_mapped
 
 
 def load_graph(
@@ -41,10 +45,11 @@ def load_graph(
     """Load a graph and bring it to the form the rest of the package expects.
 
     Args:
-        source: a catalogue name (``"cora"``); the path of an npz file in our format, of an edge list (CSV, TSV,
-            Parquet; gzip is fine) or of a GraphML file; a PyG ``Data``, a NetworkX graph, a data frame of edges, a
-            scipy adjacency matrix or a tuple (matrix, features) or (matrix, features, labels). It is never changed.
-            A name the catalogue knows wins over a file of the same name without a suffix.
+        source: a catalogue name (``"cora"``); the path of an npz file in our format, of a folder of npy files or a
+            safetensors file with the same arrays, of an edge list (CSV, TSV, Parquet; gzip is fine) or of a GraphML
+            file; a PyG ``Data``, a NetworkX graph, a data frame of edges, a scipy adjacency matrix or a tuple (matrix,
+            features) or (matrix, features, labels). It is never changed. A name the catalogue knows wins over a file
+            of the same name without a suffix.
         split: which of several fixed splits to use, counted from 0.
         seed: seed of the generated split; used only for a graph that has labels and no masks.
         nodes_table: for an edge list, the table of its nodes: a path or a data frame.
@@ -58,8 +63,9 @@ def load_graph(
         A new ``Data`` on the CPU with
 
         - ``x``: float32, dense, or ``torch.sparse_csr`` where the source is sparse; not row-normalised; None for a
-          graph without features;
-        - ``edge_index``: int64 [2, E], both directions of every edge, no duplicates, no self-loops, sorted;
+          graph without features. Large dense features stay in their file (:mod:`plgc.mapped`), and float16;
+        - ``edge_index``: int64 [2, E], both directions of every edge, no duplicates, no self-loops, sorted; in a large
+          file that has them so they stay there, int32 where they are;
         - ``edge_weight`` where the source has it: duplicates are summed, then the larger of the two directions
           counts for both (so a symmetric graph keeps its weights);
         - ``core_mask`` where the source has it: bool [N], False for a halo around the graph's own nodes;
@@ -151,7 +157,7 @@ def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None
 
     Weights of duplicates are summed first; then each pair of directions takes the larger weight of the two.
     """
-    row, column = edge_index[:, edge_index[0] != edge_index[1]]
+    row, column = edge_index[:, edge_index[0] != edge_index[1]].to(torch.int64)
     if weight is None:
         key = torch.cat([row * nodes + column, column * nodes + row]).unique()
         return torch.stack([key // nodes, key % nodes]), None
@@ -220,7 +226,7 @@ def _open(source: Any) -> Data:
         raw.name = source._store["name"] if isinstance(source._store.get("name"), str) else "graph"
         return raw
     if isinstance(source, os.PathLike):
-        return read_npz(Path(source))
+        return _read_file(Path(source))
     if not isinstance(source, str):
         hint = " (give one of its graphs: dataset[0])" if isinstance(source, Dataset) else ""
         raise GraphError(
@@ -228,14 +234,25 @@ def _open(source: Any) -> Data:
             "NetworkX graph, a data frame of edges or a scipy matrix with features"
         )
     if _is_path(source):
-        return read_npz(Path(os.path.expanduser(source)))
+        return _read_file(Path(os.path.expanduser(source)))
     found = catalog.open_graph(source)
-    return found if isinstance(found, Data) else read_npz(found, catalog.display_name(found.stem))
+    return found if isinstance(found, Data) else _read_file(found, catalog.display_name(found.stem))
+
+
+def _read_file(path: Path, name: str | None = None) -> Data:
+    """A graph on disk as a raw ``Data``; a large npz file is unpacked into the cache first."""
+    if is_stored(path):
+        return read_stored(path, name)
+    folder, note = unpacked(path)
+    raw = read_npz(path, name) if folder is None else read_stored(folder, name or path.stem)
+    if note is not None:
+        raw.notes = [note]
+    return raw
 
 
 def _is_path(source: str) -> bool:
     separators = {"/", os.sep, os.altsep or os.sep}
-    if source.lower().endswith(".npz") or any(separator in source for separator in separators):
+    if source.lower().endswith((".npz", ".safetensors")) or any(separator in source for separator in separators):
         return True
     return not catalog.is_known(source) and os.path.exists(source)
 
@@ -249,9 +266,13 @@ def _standard(raw: Data) -> Data:
     except GraphError as error:
         raise GraphError(f"{raw.name}: {error}") from error
     edge_index, weight = raw["edge_index"], raw._store.get("edge_weight")
-    edge_index = edge_index.detach().cpu().to(torch.int64)
+    edge_index = edge_index.detach().cpu()
     weight = None if weight is None else weight.detach().cpu().flatten().to(torch.float32)
-    edge_index, weight = symmetric_edges(edge_index, nodes, weight)
+    if not in_order(edge_index, nodes, weight):
+        edge_index, weight = symmetric_edges(edge_index, nodes, weight)
+    elif not is_mapped(edge_index):
+        edge_index = edge_index.to(torch.int64, copy=True).contiguous()
+        weight = None if weight is None else weight.clone()
     data = Data(x=raw.x, edge_index=edge_index, num_nodes=nodes, name=raw.name)
     if weight is not None:
         data.edge_weight = weight

@@ -27,6 +27,7 @@ from plgc.graphs.derive import checked_mark, derived_of
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
 NAME_KEYS = ("node_ids", "class_names", "feature_names")
+KNOWN = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS, *NAME_KEYS)
 MAX_NAME = 1000  # characters: an array of text takes as much room for each as for the longest
 
 
@@ -44,7 +45,7 @@ def read_npz(path: Path, name: str | None = None) -> Data:
             "Python objects are never opened"
         ) from error
     try:
-        raw = _raw_graph(arrays)
+        raw = raw_graph(arrays)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
     raw.name = name or path.stem
@@ -52,19 +53,21 @@ def read_npz(path: Path, name: str | None = None) -> Data:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    known = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS, *NAME_KEYS)
     with open(path, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds a single array")
         check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
-        arrays: dict[str, Any] = {key: archive[key] for key in known if key in archive}
+        arrays: dict[str, Any] = {key: archive[key] for key in KNOWN if key in archive}
         arrays["meta"] = read_meta(archive)
     return arrays
 
 
-def _raw_graph(arrays: Mapping[str, Any]) -> Data:
-    """Turn the arrays of a file into a raw ``Data``, masks as [N] or [N, S]."""
+def raw_graph(arrays: Mapping[str, Any]) -> Data:
+    """Turn the arrays of a file, and its ``meta`` as a dictionary, into a raw ``Data``, masks as [N] or [N, S].
+
+    Arrays may be tensors already, mapped ones for instance.
+    """
     if "edge_index" not in arrays:
         raise GraphError("it has no edge_index")
     present = [key for key in CSR_KEYS if key in arrays]
@@ -108,7 +111,9 @@ def _names(key: str, array: np.ndarray) -> list[str]:
     return array.tolist()
 
 
-def _tensor(key: str, array: np.ndarray) -> Tensor:
+def _tensor(key: str, array: np.ndarray | Tensor) -> Tensor:
+    if isinstance(array, Tensor):
+        return array
     if array.dtype.kind not in "fiub":
         raise GraphError(f"{key} holds {array.dtype} values, expected numbers")
     plain = {"f": np.dtype(np.float64), "u": np.dtype(np.int64)}.get(array.dtype.kind, array.dtype.newbyteorder("="))
@@ -125,23 +130,28 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
         meta: anything JSON can hold (source, licence, …); the graph's name, counts and split are added.
     """
     path = Path(path)
-    arrays = _arrays(data)
-    features = arrays["x_shape"][1] if "x_shape" in arrays else arrays["x"].shape[1] if "x" in arrays else 0
+    arrays = graph_arrays(data, as_features(data.x))
+    arrays["meta"] = describe(data, path.stem, meta)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    return write_atomically(path, content.getvalue())
+
+
+def describe(data: Data, name: str, meta: Mapping[str, Any] | None = None) -> np.ndarray:
+    """The ``meta`` of a file: what it is called, how large it is, where its split and its features come from."""
+    y = data._store.get("y")
     facts: dict[str, Any] = {
-        "name": path.stem,
+        "name": name,
         "nodes": node_count(data),
-        "edges": int(arrays["edge_index"].shape[1]),
-        "features": int(features),
-        "classes": int(arrays["y"].max()) + 1 if "y" in arrays else 0,
+        "edges": 0 if data.edge_index is None else data.edge_index.shape[1],
+        "features": 0 if data.x is None else data.x.shape[1],
+        "classes": 0 if y is None else int(y.max()) + 1,
     }
     if isinstance(data._store.get("split_origin"), str):
         facts["split_origin"] = data.split_origin
     if (mark := derived_of(data)) is not None:
         facts["derived"] = mark
-    arrays["meta"] = np.array(json.dumps({**facts, **(meta or {})}))
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)
-    return write_atomically(path, content.getvalue())
+    return np.array(json.dumps({**facts, **(meta or {})}))
 
 
 def read_meta(archive: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -155,14 +165,13 @@ def read_meta(archive: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _arrays(data: Data) -> dict[str, Any]:
-    """The arrays of our format, ``meta`` apart."""
+def graph_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
+    """The arrays of our format, ``meta`` apart, with these features; None leaves them out."""
     nodes, store = node_count(data), data._store
     if not isinstance(data.edge_index, Tensor):
         raise GraphError("the graph has no edge_index: there is nothing to write")
     index_type = np.int32 if nodes < 2**31 else np.int64
     arrays: dict[str, Any] = {"edge_index": data.edge_index.cpu().numpy().astype(index_type)}
-    x = as_features(data.x)
     if x is not None and x.layout == torch.strided:
         arrays["x"] = x.numpy()
     elif x is not None:

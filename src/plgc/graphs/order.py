@@ -23,8 +23,7 @@ def in_order(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> bo
         nodes: N, below 2³¹.
         weight: float32 [E]; those of an edge's two directions must be the same.
     """
-    last, count = -1, 0
-    total = np.zeros(2, dtype=np.uint64)  # of edges to larger and to smaller nodes
+    last, count, total = -1, 0, 0  # edges to larger nodes count plus, those to smaller nodes minus
     for start in range(0, edge_index.shape[1], EDGES):
         row, column = edge_index[:, start : start + EDGES].numpy().astype(np.int64)
         key = row * nodes + column
@@ -35,11 +34,10 @@ def in_order(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> bo
         mixed = _mix(np.where(up, key, column * nodes + row).view(np.uint64))
         if weight is not None:
             mixed = _mix(mixed ^ weight[start : start + EDGES].numpy().view(np.uint32))
-        total[0] += mixed[up].sum(dtype=np.uint64)
-        total[1] += mixed[~up].sum(dtype=np.uint64)
+        total += int(mixed[up].sum(dtype=np.uint64)) - int(mixed[~up].sum(dtype=np.uint64))
         count += 2 * int(up.sum()) - len(up)
         release(edge_index)
-    return count == 0 and bool(total[0] == total[1])
+    return count == 0 and total % 2**64 == 0
 
 
 def _mix(key: np.ndarray) -> np.ndarray:

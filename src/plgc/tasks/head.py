@@ -61,16 +61,22 @@ class Head:
 
     def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
         """Class probabilities of every node, smoothed over the graph, [N, C]."""
-        logits = unit_parts(embedding, self.mean, self.parts) @ self.weight + self.bias
-        return smooth(torch.softmax(logits, dim=1), adjacency, self.settings)
+        return self.answers(unit_parts(embedding, self.mean, self.parts), adjacency)
+
+    def answers(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
+        """The same for an embedding that is centred and scaled already."""
+        return smooth(torch.softmax(rows @ self.weight + self.bias, dim=1), adjacency, self.settings)
 
 
 def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
     """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one."""
-    current = probability
+    if settings.smoothing_steps == 0:
+        return probability / probability.sum(dim=1, keepdim=True)
+    current, restart = probability.clone(), settings.restart * probability
     for _ in range(settings.smoothing_steps):
-        current = (1 - settings.restart) * propagate(adjacency, current) + settings.restart * probability
-    return current / current.sum(dim=1, keepdim=True)
+        # in place: of a large graph a fresh matrix costs as much as the product
+        current = propagate(adjacency, current).mul_(1 - settings.restart).add_(restart)
+    return current.div_(current.sum(dim=1, keepdim=True))
 
 
 def fit_head(

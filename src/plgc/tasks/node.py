@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.backbone import Backbone
+from plgc.backbone import Backbone, unit_parts
 from plgc.errors import LabelError, SettingError
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.splits import draw_labels, draw_shots
@@ -95,8 +95,10 @@ def fit_head_on(
     y = node_labels(graph).to(embedding.device)
     val = graph["val_mask"].to(embedding.device) & (y >= 0)
 
+    everyone = unit_parts(embedding, embedding.mean(0), parts) if validate else embedding
+
     def score(head: Head) -> float:
-        predicted = head.probabilities(embedding, inputs.adjacency).argmax(1)
+        predicted = head.answers(everyone, inputs.adjacency).argmax(1)
         return float((predicted[val] == y[val]).float().mean())
 
     rows = labelled.to(embedding.device)
