@@ -1,4 +1,4 @@
-"""Graphs on disk: a folder, a safetensors file and an unpacked archive load as the npz file does, from where they lie."""
+"""Graphs on disk: a folder, a safetensors file and an unpacked archive load as the npz file does, where they lie."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_header_that_promises_too_much_maps_nothing(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         file.write(bytes(48))
-    with pytest.raises(GraphError, match="x.npy is cut short"):
+    with pytest.raises(GraphError, match=r"x\.npy is cut short"):
         load_graph(tmp_path / "g")
 
 
@@ -271,7 +271,7 @@ def test_a_bad_safetensors_file_is_refused(damage: str, tmp_path: Path, graph: D
 
 
 def test_a_missing_safetensors_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GraphNotFoundError, match="no such file: .*gone.safetensors"):
+    with pytest.raises(GraphNotFoundError, match=r"no such file: .*gone\.safetensors"):
         load_graph(str(tmp_path / "gone.safetensors"))
 
 

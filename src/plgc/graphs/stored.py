@@ -99,26 +99,28 @@ def save_stored(
 def flush_folder(folder: Path) -> None:
     """Flush the files of a folder to disk, so that it can be given its name."""
     for path in folder.iterdir():
-        with open(path, "rb+") as file:
-            os.fsync(file.fileno())
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _write_features(x: Tensor, path: Path, dtype: str | None) -> None:
     kind = np.dtype(dtype or ("float16" if x.dtype == torch.float16 else "float32"))
-    with open(path, "wb") as file:
-        header = {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": tuple(x.shape)}
-        npy.write_array_header_1_0(file, header)
-        for start, block in mapped.blocks(x):
-            with np.errstate(over="ignore"):
-                rows = block.detach().cpu().numpy().astype(kind)
-            lost = np.argwhere(np.isinf(rows) & np.isfinite(block.detach().cpu().numpy()))
-            if len(lost):
-                row, column = (int(place) for place in lost[0])
-                raise GraphError(
-                    f"x[{start + row}, {column}] is {block[row, column].item()}, beyond the range of {kind}: scale the "
-                    "features, or keep them in float32"
-                )
-            file.write(np.ascontiguousarray(rows).data)
+    written = npy.open_memmap(path, "w+", kind, tuple(x.shape))
+    for start, block in mapped.blocks(x):
+        rows = block.detach().cpu().numpy()
+        with np.errstate(over="ignore"):
+            written[start : start + len(rows)] = rows
+        lost = np.argwhere(np.isinf(written[start : start + len(rows)]) & np.isfinite(rows))
+        if len(lost):
+            row, column = (int(place) for place in lost[0])
+            raise GraphError(
+                f"x[{start + row}, {column}] is {rows[row, column]}, beyond the range of {kind}: scale the features, or "
+                "keep them in float32"
+            )
+    written.flush()
 
 
 def _folder_arrays(path: Path) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from plgc.graphs.stored import flush_folder
 
 UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
 FOLDER = "unpacked"
-CHUNK = 1 << 20
 
 
 def unpacked(path: Path) -> tuple[Path | None, str | None]:
@@ -73,8 +72,7 @@ def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
         work.mkdir()
         for name in (f"{key}.npy" for key in (*KNOWN, "meta")):
             if name in held:
-                with archive.open(name) as source, open(work / name, "wb") as file:
-                    shutil.copyfileobj(source, file, CHUNK)
+                archive.extract(name, work)
         flush_folder(work)
         try:
             work.rename(target)
