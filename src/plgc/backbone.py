@@ -20,7 +20,7 @@ from plgc.combine import Target, combine_sources, reference_source, resolve_comb
 from plgc.encoder import GNN, KINDS
 from plgc.errors import GraphError, SettingError
 from plgc.inputs import Inputs, prepare
-from plgc.propagate import SparseFeatures, propagate
+from plgc.propagate import propagate
 from plgc.pseudo_labels import unit_blocks
 
 
@@ -101,7 +101,7 @@ class Backbone(nn.Module):
 
 def propagated_features(inputs: Inputs, steps: int = 2) -> Tensor:
     """Â²X as a dense matrix: the input of the skip path, and by itself the control every table carries."""
-    x = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     return propagate(inputs.adjacency, x, steps)
 
 

@@ -80,7 +80,7 @@ def _graph_bytes(inputs: Inputs) -> int:
     if isinstance(x, SparseFeatures):
         features = 16 * x.matrix.values().numel()
     else:
-        features = 0 if isinstance(x, StoredFeatures) else 4 * x.numel()  # what is stored stays on disk
+        features = x.memory if isinstance(x, StoredFeatures) else 4 * x.numel()
     return features + 24 * inputs.adjacency.col.numel()  # Â, and a masked view of it
 
 

@@ -110,7 +110,7 @@ def condense(
     scaling = resolve_scaling(bare.x, chosen.scaling)
     digest = fingerprint_of(bare) if fingerprint or checkpoint is not None else None
     with cpu_threads(threads) as used:
-        inputs = prepare(bare, scaling, device, reorder=True)
+        inputs = prepare(bare, scaling, device, reorder=True, keep_stored=budget is not None)
         core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
         size = None if budget is None else batch_size(inputs, count, chosen, budget)
         kept = checkpoint_in(

@@ -2,7 +2,7 @@
 
 A mapped tensor is used like any other, but it cannot be written to: changing it in place ends the process, so clone it
 first. Pages that were read stay with the process until :func:`release`; whoever goes over a whole tensor with
-:func:`blocks`, or gathers rows with :func:`gather`, holds no more than a few megabytes of it at any time.
+:func:`blocks`, or gathers rows with :func:`gather`, holds no more than :data:`HELD` bytes of it at any time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import Tensor
 MAPPED_FROM = 64 << 20  # bytes; smaller arrays are simply read, and small float16 features become float32
 BLOCK = 16 << 20  # bytes that are looked at at a time
 ROWS = 1024  # rows that are gathered at a time: each may bring in 64 KiB of its surroundings
+HELD = 128 << 20  # bytes that going over a mapped tensor takes at most: pages of the file, and a block made of them
 
 _mappings: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()  # by address, for as long as they are mapped
 

@@ -27,7 +27,6 @@ from plgc.graphs.check import node_count
 from plgc.graphs.inductive import induced_subgraph
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, prepare, resolve_scaling
-from plgc.propagate import SparseFeatures
 from plgc.pseudo_labels import unit_blocks
 from plgc.tasks.metrics import auroc
 
@@ -242,4 +241,4 @@ def _smallest(space: Tensor) -> Tensor:
 
 
 def _dense(inputs: Inputs) -> Tensor:
-    return inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    return inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()

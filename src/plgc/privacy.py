@@ -20,8 +20,9 @@ from torch import Tensor
 from plgc.artifact import CondensedGraph
 from plgc.errors import ArtifactError, SettingError
 from plgc.inputs import Inputs
-from plgc.propagate import Features, SparseFeatures, propagate
+from plgc.propagate import Features, propagate
 from plgc.pseudo_labels import PseudoLabels, unit_blocks
+from plgc.stored_features import StoredFeatures
 from plgc.synthesize import PROPAGATION_STEPS
 
 
@@ -97,7 +98,13 @@ def shared_values(inputs: Inputs, labels: PseudoLabels, max_share: float) -> Ten
 
 def _contributions(x: Features, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Largest and total of |weight_n x_nj| over the nodes n, for every feature j: [f] and [f]."""
-    if not isinstance(x, SparseFeatures):
+    if isinstance(x, StoredFeatures):
+        largest, total = weight.new_zeros(x.shape[1]), weight.new_zeros(x.shape[1])
+        for start, rows in x.blocks():
+            parts = rows.abs() * weight[start : start + len(rows), None]
+            largest, total = torch.maximum(largest, parts.amax(0)), total + parts.sum(0)
+        return largest, total
+    if isinstance(x, Tensor):
         parts = x.abs() * weight[:, None]
         return parts.amax(0), parts.sum(0)
     matrix, empty = x.transpose, weight.new_zeros(x.shape[1])

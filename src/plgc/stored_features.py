@@ -48,6 +48,12 @@ class StoredFeatures:
         """(N, f)."""
         return self.matrix.shape[0], self.matrix.shape[1]
 
+    @property
+    def memory(self) -> int:
+        """Bytes that X takes in memory while it is used."""
+        held = 0 if mapped.is_mapped(self.matrix) else self.matrix.numel() * self.matrix.element_size()
+        return held + mapped.HELD
+
     def rows(self, index: Tensor) -> Tensor:
         """Some rows of X, dense, in the order they are named."""
         place = index if self.order is None else self.order[index]

@@ -83,7 +83,7 @@ def test_without_a_node_table_nodes_come_from_the_edges_in_order(write) -> None:
     assert data.node_ids == ["2", "9", "10"]
     assert data.x is None
     assert any("without a node table" in note for note in data.notes)
-    with pytest.raises(GraphError, match=r"no node features.*derived"):
+    with pytest.raises(GraphError, match=r"no node features.*derive"):
         check_condensable(data)
     assert load(write("b,a\na,c\n", None)).num_nodes == 2  # a header, as far as anyone can tell
     assert load(write("from,to\nb,a\na,c\n", None)).node_ids == ["a", "b", "c"]

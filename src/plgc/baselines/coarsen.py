@@ -152,6 +152,7 @@ def _finest(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> _
 
 def _sum_edges(a: np.ndarray, b: np.ndarray, weight: np.ndarray, nodes: int) -> tuple[np.ndarray, ...]:
     """Edges lo < hi, sorted, each with the summed weight of all that join the same two nodes; no self-loops."""
+    a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)  # edges on disk may be int32
     apart = a != b
     key, place = np.unique((np.minimum(a, b) * nodes + np.maximum(a, b))[apart], return_inverse=True)
     return key // nodes, key % nodes, np.bincount(place, weights=weight[apart], minlength=len(key))

@@ -32,7 +32,7 @@ from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
 from plgc.progress import Progress
-from plgc.propagate import SparseFeatures, propagate
+from plgc.propagate import propagate
 from plgc.tasks.classifier import Classifier, ClassifierSettings, train_classifier
 
 
@@ -105,7 +105,7 @@ def condense_by_distribution(
     assert bare.x is not None
     scaling = resolve_scaling(bare.x, "auto")
     inputs = prepare(bare, scaling, device)
-    x = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     train = labels.train.to(device)
     once = propagate(inputs.adjacency, x)
     chosen = kcenter_nodes(propagate(inputs.adjacency, once), labels.train, labels.y, nodes)

@@ -90,7 +90,7 @@ def receptive_field(inputs: Inputs, nodes: Tensor) -> Field:
     around, column = adjacency.col[inside].to(torch.int64).unique(return_inverse=True)
     shape = nodes.numel(), around.numel()
     gather = torch.sparse_coo_tensor(torch.stack([row, column]), value, shape, check_invariants=False)
-    x = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     return Field(propagate(adjacency, x)[around], sparse_features(gather.coalesce().to_sparse_csr()))
 
 

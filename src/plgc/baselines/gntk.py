@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from plgc.inputs import Inputs
-from plgc.propagate import SparseFeatures
 
 BLOCKS, LAYERS = 2, 2
 
@@ -72,7 +71,7 @@ def regression(inputs: Inputs, val: Tensor, label: Tensor, classes: int, ridge: 
     inside = (row >= 0) & (col >= 0)
     mean = torch.zeros(val.numel(), val.numel(), dtype=torch.float64, device=device)
     mean[row[inside], col[inside]] = adjacency.sum_matrix.values()[inside].to(torch.float64)
-    x = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     nodes = kernel_nodes(x[val], mean / mean.sum(1, keepdim=True))
     return Regression(nodes, centred(label.to(device), classes), ridge)
 

@@ -33,7 +33,7 @@ from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, prepare, resolve_scaling
 from plgc.progress import Progress
-from plgc.propagate import SparseFeatures, propagate
+from plgc.propagate import propagate
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _settings(method: str, name: str, nodes: int, labels: TrainingLabels) -> CGC
 
 def hop_features(inputs: Inputs, rows: Tensor, hops: int) -> list[Tensor]:
     """Rows of X, ÂX, Â²X, …, one dense [n, f] for every number of hops from 0."""
-    hidden = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    hidden = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     rows = rows.to(inputs.device)
     found = [hidden[rows]]
     for _ in range(hops):

@@ -50,7 +50,6 @@ from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.inputs import Inputs, fingerprint, prepare, resolve_scaling
 from plgc.progress import Progress, nested, silent
-from plgc.propagate import SparseFeatures
 
 METHODS = ("sfgc", "geom")
 SAVE_EVERY = 25  # iterations
@@ -91,7 +90,7 @@ def condense_by_trajectories(
     inputs = prepare(bare, scaling, device)
     output = class_output(inputs, labels, scaling, seed)
     chosen = kcenter_nodes(output.cpu(), labels.train, labels.y, nodes)
-    x = inputs.x.to_dense() if isinstance(inputs.x, SparseFeatures) else inputs.x
+    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     run = {"graph": fingerprint(bare), "labels": labels.digest(), "method": method, "device": device}
     train, y = labels.train.to(inputs.device), labels.y.to(inputs.device)
     seen, order = receptive_field(inputs, train), None

@@ -131,7 +131,7 @@ def undirected_edges(graph: Data) -> Tensor:
 
 def pair_keys(pairs: Tensor, nodes: int) -> Tensor:
     """row · N + column with row < column: one number for an undirected pair, whichever way it is written."""
-    return pairs.amin(0) * nodes + pairs.amax(0)
+    return pairs.amin(0).to(torch.int64) * nodes + pairs.amax(0)  # edges on disk may be int32
 
 
 def _without(keys: Tensor, taken: Tensor) -> Tensor:
