@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
 from plgc.experiments.records import append_record, identity, read_records, records_file
+from plgc.files import WriteError
 
 CELL = Cell("grid", "cora", "plgc", 70, "default", 0, "node", shots=3)
 
@@ -33,6 +36,24 @@ def test_what_is_added_is_read_back(path: Path) -> None:
     assert [identity(record) for record in records] == [
         replace(CELL, seed=seed, noise=seed / 10).identity() for seed in range(3)
     ]
+
+
+@pytest.mark.parametrize("full", ["at once", "half-way"])
+def test_a_full_disk_costs_the_new_record_alone(path: Path, full: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    append_record(path, make_record())
+    write = os.write
+
+    def fill_up(handle: int, line: bytes) -> int:
+        if full == "at once":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, line[: len(line) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fill_up)
+        with pytest.raises(WriteError, match=r"records.jsonl \(No space left on device\): make room"):
+            append_record(path, make_record(replace(CELL, seed=1)))
+    append_record(path, make_record(replace(CELL, seed=2)))
+    assert [record["cell"]["seed"] for record in read_records([path])] == [0, 2]
 
 
 @pytest.mark.parametrize("left", [1, 40, -1])

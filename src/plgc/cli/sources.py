@@ -77,7 +77,9 @@ def _check(request: Request) -> None:
     if request.threads is not None:
         raise typer.BadParameter("--threads is for one file: give --cpus, the threads of every source")
     if request.checkpoint is not None:
-        raise typer.BadParameter("--checkpoint is for one graph: finished sources are kept in the folder anyway")
+        raise typer.BadParameter(
+            "--checkpoint is for one graph: the folder keeps finished sources, and of long ones how far they are"
+        )
 
 
 def _read(request: Request) -> Data | None:

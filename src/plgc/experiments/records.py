@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import Any
 
 from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
+from plgc.files import WriteError
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
@@ -18,15 +20,30 @@ LATER = ("parts", "partition", "family", "sources", "combine", "release")  # rec
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
-    """Add a line in one write, so that processes that share the file do not mix theirs."""
+    """Add a line in one write, so that processes that share the file do not mix theirs.
+
+    Raises:
+        WriteError: it cannot be written; what was there before is still there, and half a line is passed over later.
+    """
     line = json.dumps(record, allow_nan=False).encode() + b"\n"
+    try:
+        _append(path, line)
+    except OSError as error:
+        raise WriteError(
+            f"cannot add a record to {path} ({error.strerror or error}): make room, or choose another folder, and run "
+            "the same again, which does what is missing"
+        ) from error
+
+
+def _append(path: Path, line: bytes) -> None:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         if os.lseek(handle, 0, os.SEEK_END) > 0:
             os.lseek(handle, -1, os.SEEK_END)
             if os.read(handle, 1) != b"\n":
                 line = b"\n" + line  # a run that was killed left half a line behind
-        os.write(handle, line)
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
     finally:
         os.close(handle)
