@@ -29,7 +29,7 @@ SMALLEST = 1_024
 SAMPLE = 32_768  # nodes that the balance is found on
 PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole: it needs no assignment
 ROWS = 16_384  # that are assigned at a time
-PROGRAM = 400 << 20  # bytes that are taken before a graph comes
+PROGRAM = 512 << 20  # bytes that are taken before a graph comes
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -58,6 +58,7 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     width = max(sum(branch.width for branch in branches) for branches in ladder)
     hidden = max(branch.hidden for branches in ladder for branch in branches)
     ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # the assignment of all nodes, and their embedding
+    step += 4 * (5 * count + width + 2 * hidden)  # memory of the look at the pseudo-labels is not given back at once
     fits = (memory - graph) // step // PART * PART
     if ending > memory or fits < SMALLEST:
         least = max(ending, graph + SMALLEST * step)
@@ -113,7 +114,7 @@ class Supply:
         """The graph that the pseudo-labels of a round are read from; with batches one of them, always the same."""
         if self.size is None:
             return self.inputs
-        return draw_batch(self.inputs, self.order, 2 * self.size, torch.Generator().manual_seed(0))
+        return draw_batch(self.inputs, self.order, self.size, torch.Generator().manual_seed(0))
 
 
 def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
