@@ -22,7 +22,7 @@ demo: $(INSTALLED)  ## Condense an embedded graph, rebuild from it, compare; lea
 test: lint  ## Lint, then run the tests
 	$(BIN)/python -m pytest
 
-soak: $(INSTALLED)  ## Kill, damage, fill and race at full counts (docs/reliability.md); some twenty minutes
+soak: $(INSTALLED)  ## Kill, damage, fill and race at full counts (docs/reliability.md); some minutes
 	$(BIN)/python tests/soak/run.py
 
 bench: $(INSTALLED)  ## Measure cost as ratios, into results/bench.jsonl; QUICK=1 takes three minutes
