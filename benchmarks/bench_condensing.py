@@ -32,8 +32,9 @@ def measure_condensing(
         condensed.save(file)
     entries = 0 if data.edge_index is None else data.edge_index.shape[1]
     rounds = len(condensed.curves["explained"]) if condensed.curves else None
-    found = {"seconds": seconds, "nodes": data.num_nodes, "entries": entries, "condensed_nodes": nodes, "rounds": rounds}
-    return {**found, "memory": memory, "batch_nodes": condensed.chosen.get("batch_nodes")}
+    size = {"nodes": data.num_nodes, "entries": entries, "condensed_nodes": nodes}
+    batch = condensed.chosen.get("batch_nodes")
+    return {"seconds": seconds, **size, "rounds": rounds, "memory": memory, "batch_nodes": batch}
 
 
 def fixed_length() -> CondenseSettings:

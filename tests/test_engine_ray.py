@@ -27,6 +27,7 @@ ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 STORE = 100 * 2**20
+DATA = os.environ.get("PLGC_DATA")  # taken from the environment for the tests themselves
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
 )
@@ -198,6 +199,33 @@ def test_killed_workers_and_mistakes(cluster: Any, tmp_path: Path) -> None:
     assert bad is not None
     assert dead.kind == "worker-died"
     assert (bad.kind, bad.message) == ("bad-graph", "edge 3 joins nodes 4 and 5: out of range")
+
+
+@pytest.mark.skipif(DATA is None, reason="PLGC_DATA is not set: real graphs are not available")
+def test_a_graph_in_eight_parts_from_the_cut_to_the_answers(cluster: Any, tmp_path: Path) -> None:
+    graph = plgc.load_graph(Path(str(DATA)) / "ogbn_arxiv_structure.npz", features="fastrp:16")
+    add_node(cluster)
+    made = plgc.condense_parts(
+        graph,
+        tmp_path / "parts",
+        8,
+        "metis",
+        halo=1,
+        nodes=80,
+        settings=QUICK,
+        memory="1GiB",
+        engine="ray",
+        address=cluster.address,
+    )
+    files = made.load()
+    assert len(files) == 8
+    assert sum(file.source["nodes"] for file in files) == 169_343  # every node is some part's own, once
+    assert all(file.source["halo"] > 0 for file in files)
+    assert all(file.seen["derived"] == {"features": "fastrp:16", "seed": 0} for file in files)
+    assert made.partition is not None
+    assert 0 < made.partition["edges_cut"] < 0.5 * made.partition["edges"]
+    model = plgc.finetune(plgc.reconstruct(files), graph, shots=3)
+    assert model.evaluate(graph)["accuracy"] > 10  # of 40 classes
 
 
 @pytest.mark.parametrize("wanted", [{"cpus": 64}, {"gpus": 1.0}])
