@@ -24,8 +24,8 @@ from plgc.graphs import (
     training_subgraph,
     unlabelled,
 )
-from plgc.graphs.load import symmetric_edges
 from plgc.graphs.splits import generated_split
+from plgc.graphs.standard import symmetric_edges
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 NODES = 6

@@ -18,8 +18,9 @@ from plgc.errors import GraphError, LabelError, MissingExtraError, SettingError
 from plgc.graphs.check import node_count
 from plgc.graphs.edges import pair_keys
 from plgc.graphs.inductive import induced_subgraph
-from plgc.graphs.load import node_labels, symmetric_edges
+from plgc.graphs.load import node_labels
 from plgc.graphs.splits import labels_present
+from plgc.graphs.standard import symmetric_edges
 
 PARTITIONS = ("random", "metis", "skewed")
 LEAST_SHARE = 0.1  # a skewed part has at least this share of what an equal part would have
