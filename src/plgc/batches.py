@@ -20,13 +20,12 @@ from plgc.errors import SettingError
 from plgc.inputs import Inputs, take_rows
 from plgc.locality import local_order
 from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
-from plgc.pseudo_labels import PseudoLabels, StageOne, balance, embed, read_pseudo_labels, unit_blocks
+from plgc.pseudo_labels import SAMPLE, PseudoLabels, StageOne, balance, embed, read_pseudo_labels, unit_blocks
 from plgc.stored_features import StoredFeatures
 
 PART = 256  # nodes
 LARGEST = 16_384  # nodes a step: more cost time and teach little
 SMALLEST = 1_024
-SAMPLE = 32_768  # nodes that the balance is found on
 PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole: it needs no assignment
 ROWS = 16_384  # that are assigned at a time
 PROGRAM = 512 << 20  # bytes that are taken before a graph comes
@@ -99,6 +98,11 @@ class Supply:
         if self.inputs.order is not None:
             return torch.arange(nodes, device=self.inputs.device)
         return local_order(torch.stack([adjacency.row, adjacency.col]), nodes).to(self.inputs.device)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether pseudo-labels are found on some of the nodes, and only in the end on all."""
+        return self.size is not None or self.inputs.num_nodes > SAMPLE
 
     @property
     def probe(self) -> Supply:

@@ -32,6 +32,7 @@ from plgc.pseudo_labels import (
     StageOne,
     embed,
     read_pseudo_labels,
+    sample_rows,
     start_stage_one,
     train_epoch,
     twin_agreement,
@@ -56,6 +57,7 @@ def condense(
     fingerprint: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
+    precision: str | None = None,
 ) -> CondensedGraph:
     """Condense a graph to a few synthetic nodes with pseudo-labels. Labels and masks are never read.
 
@@ -82,6 +84,8 @@ def condense(
         memory: bytes to stay within, as a number or a text such as ``4GiB``. Where training on the whole graph would
             need more, stage I trains on batches of its nodes (:mod:`plgc.batches`) and says so: in the progress, and
             in the file as ``chosen["batch_nodes"]``. By default the whole graph is always used.
+        precision: of the encoders' products, ``float32`` or, on a GPU, ``bfloat16``, which moves half the memory; by
+            default what the settings say, ``float32``.
 
     Example:
         >>> import plgc
@@ -92,10 +96,8 @@ def condense(
     """
     budget = None if memory is None else parse_memory(memory)
     chosen = settings if settings is not None else config.preset(preset)
-    if min_cluster is not None:
-        chosen = replace(chosen, min_cluster=min_cluster)
-    if max_share is not None:
-        chosen = replace(chosen, max_share=max_share)
+    chosen = config.adapted(chosen, min_cluster, max_share, precision)
+    config.check_precision(chosen, device)
     seen = graph._store.get("seen", ALL)  # a subgraph of training nodes or edges says so
     bare = load_graph(unlabelled(graph))
     check_condensable(bare)
@@ -218,12 +220,17 @@ def stage_one_rounds(
         while len(curves.pseudo_label_loss) < done * rules.round_epochs:
             curves.pseudo_label_loss.append(train_epoch(stage, supply.step(stage.generator)))
             standing.keep(stage)
-        labels = read_pseudo_labels(stage, embed(stage, supply.look), core if supply.size is None else None)
+        own = core if supply.size is None else None
+        embedding = embed(stage, supply.look)
+        if supply.sampled:
+            labels = read_pseudo_labels(stage, sample_rows(embedding if own is None else embedding[own]))
+        else:
+            labels = read_pseudo_labels(stage, embedding, own)
         curves.explained.append(labels.explained)
         message = f"stage I, round {done}: pseudo-labels explain {labels.explained:.1%}"
         progress(message, done, rules.max_rounds)
         last = done == rules.max_rounds or _settled(curves.explained, rules.min_gain)
-        if supply.size is not None and (last or settings.synthesis.start == "nodes"):
+        if supply.sampled and (last or settings.synthesis.start == "nodes"):
             labels = read_everyone(stage, supply.inputs, core)
         yield Round(stage, labels, curves, agreement, last)
         if last:

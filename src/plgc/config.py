@@ -16,6 +16,7 @@ from plgc.errors import SettingError
 from plgc.inputs import SCALINGS
 
 T = TypeVar("T")
+PRECISIONS = ("float32", "bfloat16")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -79,6 +80,8 @@ class PseudoLabelSettings:
         hard_targets: round the assignment to one-hot inside ℓ_swap.
         refinements: alternations of assignment and assignment means that turn prototypes into pseudo-labels; 0 keeps
             the learned prototypes.
+        precision: of the encoders' products, ``float32`` or, on a GPU, ``bfloat16``: half the memory moved, sums in
+            float32. The losses, the assignment and stage II are always float32.
     """
 
     learning_rate: float = 1e-3
@@ -93,6 +96,7 @@ class PseudoLabelSettings:
     max_iterations: int = 20
     hard_targets: bool = False
     refinements: int = 10
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "temperature", "epsilon", "tolerance"):
@@ -101,6 +105,7 @@ class PseudoLabelSettings:
             _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: it must be at least 1")
         for name in ("min_gain", "swap", "decorrelation", "refinements"):
             _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}: it must not be negative")
+        _require(self.precision in PRECISIONS, f"precision is {self.precision!r}: choose {' or '.join(PRECISIONS)}")
         _require(self.swap > 0 or self.decorrelation > 0, "swap and decorrelation are both 0: nothing would be learned")
 
 
@@ -220,6 +225,23 @@ def preset(name: str) -> CondenseSettings:
     """The settings that go by this name."""
     _require(name in PRESETS, f"unknown preset {name!r}: choose {' or '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def adapted(
+    settings: CondenseSettings, min_cluster: int | None, max_share: float | None, precision: str | None
+) -> CondenseSettings:
+    """Settings with what a call says of its own; None leaves a value as it is."""
+    given = {"min_cluster": min_cluster, "max_share": max_share}
+    if precision is not None:
+        settings = replace(settings, pseudo_labels=replace(settings.pseudo_labels, precision=precision))
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def check_precision(settings: CondenseSettings, device: str) -> None:
+    """Raise :class:`SettingError` where the device cannot compute as asked."""
+    precision = settings.pseudo_labels.precision
+    if precision != "float32" and not device.startswith("cuda"):
+        raise SettingError(f"precision is {precision}, but device is {device}: give a GPU (cuda), or float32")
 
 
 def _build(kind: type[T], values: Mapping[str, Any]) -> T:

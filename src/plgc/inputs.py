@@ -13,7 +13,7 @@ from plgc import mapped
 from plgc.errors import GraphError
 from plgc.locality import local_order
 from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
-from plgc.sparse_product import index_dtype
+from plgc.sparse_product import index_dtype, multiply
 from plgc.stored_features import StoredFeatures, row_norms
 
 SCALINGS = ("auto", "l1", "l2", "none")
@@ -85,8 +85,9 @@ def prepare(
         graph: the graph.
         scaling: of the rows of X, see :func:`scale_rows`.
         device: where to compute.
-        reorder: allow another order of the nodes, for work whose results do not name nodes. A graph too large for the
-            cache then has neighbours close together (:mod:`plgc.locality`), and ``order`` tells who is where.
+        reorder: allow another order of the nodes, for work whose results do not name nodes. On a CPU a graph too large
+            for the cache then has neighbours close together (:mod:`plgc.locality`), and ``order`` tells who is where;
+            on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
             (:class:`plgc.stored_features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
     """
@@ -96,7 +97,7 @@ def prepare(
     assert graph.edge_index is not None
     assert graph.num_nodes is not None
     edge_index, order = graph.edge_index, None
-    if reorder and graph.num_nodes >= REORDERED_FROM:
+    if reorder and graph.num_nodes >= REORDERED_FROM and torch.device(device).type == "cpu":
         order = local_order(edge_index, graph.num_nodes)
         place = torch.empty(graph.num_nodes, dtype=index_dtype(graph.num_nodes))
         place[order] = torch.arange(graph.num_nodes, dtype=place.dtype)
@@ -116,8 +117,9 @@ def _features(x: Tensor, scaling: str, device: torch.device, order: Tensor | Non
     x = x if order is None else take_rows(x, order)
     if x.layout == torch.sparse_csr and _density(x) > 0.25:
         x = x.to_dense()  # a sparse product would cost more than it saves
-    x = scale_rows(x.to(device=device, dtype=torch.float32), scaling)
-    return sparse_features(x) if x.layout == torch.sparse_csr else x
+    if x.layout == torch.sparse_csr:  # few values, scaled here so that they are the same on every device
+        return sparse_features(scale_rows(x.to(torch.float32), scaling).to(device))
+    return scale_rows(x.to(device=device, dtype=torch.float32), scaling)
 
 
 def take_rows(x: Tensor, rows: Tensor) -> Tensor:
@@ -139,7 +141,7 @@ def _density(x: Tensor) -> float:
 def mean_rows(x: Features, weights: Tensor) -> Tensor:
     """Weighted means of X's rows, ``weightsᵀ X`` for weights [N, K], without making a sparse or stored X dense."""
     if isinstance(x, SparseFeatures):
-        return (x.transpose @ weights).t().contiguous()
+        return multiply(x.transpose, weights).t().contiguous()
     if isinstance(x, StoredFeatures):
         return x.weighted_sums(weights)
     return weights.t() @ x

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from plgc._version import __version__
+from plgc.sparse_product import multiply
 
 COMMIT_VARIABLE = "PLGC_COMMIT"  # for a copy of the source without its history
 
@@ -59,7 +60,13 @@ def warm_up(device: str) -> None:
     """Start a GPU and its libraries, once a process, before anything on it is timed: that alone takes seconds."""
     if device.startswith("cuda"):
         x = torch.rand(64, 64, device=device, requires_grad=True)
-        (x.detach().to_sparse_csr() @ (x @ x).softmax(1)).sum().backward()
+        matrix = x.detach().to_sparse_csr()
+        (matrix @ (x @ x).softmax(1)).sum().backward()
+        parts = (matrix.crow_indices().int(), matrix.col_indices().int(), matrix.values())
+        matrix = torch.sparse_csr_tensor(*parts, matrix.shape, check_invariants=False)
+        for width in (128, 129):  # whole lines of memory and others: kernels of their own
+            for kind in (torch.float32, torch.bfloat16):
+                multiply(matrix, torch.rand(64, width, device=device, dtype=kind))
         torch.cuda.synchronize(device)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plgc.sparse_product import SparseProduct, index_dtype
+from plgc.sparse_product import SparseProduct, index_dtype, multiply
 from plgc.stored_features import StoredFeatures, StoredProduct
 from plgc.structure import closed_structure
 
@@ -50,7 +50,7 @@ class Adjacency:
         """Weighted degree of every node, its self-loop included."""
         if self.weight is None:
             return self._counts.to(torch.float32)
-        return torch.zeros(self.num_nodes, device=self.col.device).index_add_(0, self.row, self.weight)
+        return multiply(self.sum_matrix, torch.ones(self.num_nodes, 1, device=self.col.device)).flatten()
 
     @cached_property
     def matrix(self) -> Tensor:

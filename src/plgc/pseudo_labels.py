@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -19,9 +20,14 @@ from plgc.augment import augment
 from plgc.config import Branch, PseudoLabelSettings
 from plgc.encoder import GNN
 from plgc.inputs import Inputs
+from plgc.propagate import Adjacency
 from plgc.sinkhorn import Assignment, sinkhorn
 
 TINY = 1e-12  # keeps constant columns and empty rows from dividing by zero
+SAMPLE = 32_768  # nodes that are assigned at a time while training: more cost time and teach little
+DRAWN_HERE = 1 << 18  # edges of a graph whose views are drawn on the CPU even for a GPU, in no time: both see the same
+QUANTA = 1 << 28  # of a squared distance: 2^31 of them, at most 4 each, still add up within 64 bits
+EVERY = slice(None)
 STREAM_STEP = 0.3  # how far a batch moves the balance: its own mix of clusters must not count as that of the graph
 
 
@@ -35,6 +41,7 @@ class StageOne:
     prototypes: nn.Parameter
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
+    draws: torch.Generator  # of the views; the same as ``generator``, or a GPU's own where that would take too long
     potentials: list[Tensor | None]
     streamed: bool = False  # whether epochs see batches: the balance then is one over the last few of them
 
@@ -85,7 +92,10 @@ def start_stage_one(
     width = sum(branch.width for branch in branches)
     prototypes = nn.Parameter(torch.empty(count, width, device=inputs.device))
     optimizer = torch.optim.Adam([*encoders.parameters(), prototypes], lr=settings.learning_rate, fused=True)
-    stage = StageOne(settings, branches, encoders, prototypes, optimizer, generator, [None, None])
+    draws = generator
+    if inputs.device.type != "cpu" and inputs.adjacency.num_pairs > DRAWN_HERE:
+        draws = torch.Generator(inputs.device).manual_seed(seed)
+    stage = StageOne(settings, branches, encoders, prototypes, optimizer, generator, draws, [None, None])
     with torch.no_grad():
         prototypes.copy_(spread_rows(embed(stage, inputs), count, generator))
     return stage
@@ -94,8 +104,21 @@ def start_stage_one(
 @torch.no_grad()
 def embed(stage: StageOne, inputs: Inputs) -> Tensor:
     """Z: the embedding of every node of the whole graph, [N, Σd]."""
-    hidden = [encoder(inputs.x, inputs.adjacency) for encoder in stage.encoders]
+    hidden = [_encode(stage, encoder, inputs, inputs.adjacency) for encoder in stage.encoders]
     return _unit(stage, hidden)
+
+
+def sample_rows(rows: Tensor) -> Tensor:
+    """Every so many-th of them, so that at most ``SAMPLE`` are left."""
+    return rows[:: -(-len(rows) // SAMPLE)]
+
+
+def _encode(
+    stage: StageOne, encoder: nn.Module, inputs: Inputs, adjacency: Adjacency, feature_mask: Tensor | None = None
+) -> Tensor:
+    """H = GNN_θ'(X, A) in the precision asked for; what comes out is float32."""
+    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=stage.settings.precision == "bfloat16"):
+        return encoder(inputs.x, adjacency, feature_mask).float()
 
 
 def _unit(stage: StageOne, hidden: list[Tensor]) -> Tensor:
@@ -104,108 +127,161 @@ def _unit(stage: StageOne, hidden: list[Tensor]) -> Tensor:
     return unit_blocks(torch.cat(hidden, dim=1), stage.blocks)
 
 
-def column_moments(hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of every column."""
-    variance, mean = torch.var_mean(hidden, dim=0, correction=0)
-    return mean, variance.clamp(min=TINY).sqrt()
-
-
 def standardize(hidden: Tensor) -> Tensor:
     """Centre every column and scale it to unit variance."""
-    mean, deviation = column_moments(hidden)
-    return (hidden - mean) / deviation
+    variance, mean = torch.var_mean(hidden, dim=0, correction=0)
+    return (hidden - mean) / variance.clamp(min=TINY).sqrt()
+
+
+def column_means(hidden: Tensor) -> Tensor:
+    """The mean of every column; on a GPU as a product, which takes a fifth of the time of a sum over rows."""
+    if not hidden.is_cuda:
+        return hidden.mean(0)
+    return torch.mv(hidden.t(), hidden.new_full((len(hidden),), 1 / len(hidden)))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """First and second moments of a view's raw embedding H, each computed when it is first asked for.
+
+    Both losses are built on them, so that no standardised copy of H is ever made.
+    """
+
+    hidden: Tensor
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """Of every column, [d]."""
+        return column_means(self.hidden)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """Of the columns, [d, d]."""
+        return self.hidden.t() @ self.hidden / len(self.hidden) - torch.outer(self.mean, self.mean)
+
+    @cached_property
+    def deviation(self) -> Tensor:
+        """Standard deviation of every column, [d]."""
+        return self.covariance.diagonal().clamp(min=TINY).sqrt()
 
 
 def train_epoch(stage: StageOne, inputs: Inputs) -> float:
-    """One step of ℒ_pseudo (eq. 6) with decorrelation; returns the loss."""
+    """One step of ℒ_pseudo (eq. 6) with decorrelation; returns the loss.
+
+    The encoders see all nodes; of a large graph every so many-th node is assigned, from a random one on.
+    """
     settings = stage.settings
-    views: list[list[Tensor]] = [[], []]
-    for branch, encoder in zip(stage.branches, stage.encoders, strict=True):
-        for view in views:
-            drawn = augment(
-                inputs.adjacency, inputs.num_features, branch.edge_drop, branch.feature_mask, stage.generator
-            )
-            view.append(encoder(inputs.x, drawn.adjacency, drawn.feature_mask))
+    # All views are drawn first: their sizes have to be known here, and a GPU with other work would let us wait.
+    drawn = [
+        augment(inputs.adjacency, inputs.num_features, branch.edge_drop, branch.feature_mask, stage.draws)
+        for branch in stage.branches
+        for _ in range(2)
+    ]
+    encoders = [encoder for encoder in stage.encoders for _ in range(2)]
+    hidden = [
+        Moments(_encode(stage, encoder, inputs, view.adjacency, view.feature_mask))
+        for encoder, view in zip(encoders, drawn, strict=True)
+    ]
+    views = hidden[::2], hidden[1::2]
     loss = torch.zeros((), device=inputs.device)
     if settings.decorrelation > 0:
         for first, second in zip(*views, strict=True):
             loss = loss + decorrelation_loss(first, second, settings.decorrelation)
     if settings.swap > 0:
-        loss = loss + settings.swap * swapped_prediction_loss(stage, views[0], views[1])
+        step = -(-inputs.num_nodes // SAMPLE)
+        start = int(torch.randint(step, (1,), generator=stage.generator)) if step > 1 else 0
+        loss = loss + settings.swap * swapped_prediction_loss(stage, views[0], views[1], slice(start, None, step))
     stage.optimizer.zero_grad()
     loss.backward()
     stage.optimizer.step()
     return float(loss.detach())
 
 
-def decorrelation_loss(first: Tensor, second: Tensor, weight: float) -> Tensor:
+def decorrelation_loss(first: Moments, second: Moments, weight: float) -> Tensor:
     """Correlation between two views, column by column, against the correlations within each (CCA-SSG).
 
-    Minimises −Σ_i corr(first_i, second_i) + weight · Σ_views ‖I − correlation matrix‖². Everything comes from second
-    moments, so no standardised copy of the embeddings is ever made.
+    Minimises −Σ_i corr(first_i, second_i) + weight · Σ_views ‖I − correlation matrix‖².
     """
-    nodes, width = first.shape
-    identity = torch.eye(width, device=first.device)
-    moments = [(view.mean(0), view.t() @ view / nodes) for view in (first, second)]
-    deviations, spread = [], torch.zeros((), device=first.device)
-    for mean, second_moment in moments:
-        covariance = second_moment - torch.outer(mean, mean)
-        deviation = covariance.diagonal().clamp(min=TINY).sqrt()
-        deviations.append(deviation)
-        spread = spread + (identity - covariance / torch.outer(deviation, deviation)).pow(2).sum()
-    agreement = ((first * second).mean(0) - moments[0][0] * moments[1][0]) / (deviations[0] * deviations[1])
-    return -agreement.sum() + weight * spread
+    identity = torch.eye(first.hidden.shape[1], device=first.hidden.device)
+    spread = torch.zeros((), device=first.hidden.device)
+    for view in (first, second):
+        spread = spread + (identity - view.covariance / torch.outer(view.deviation, view.deviation)).pow(2).sum()
+    agreement = column_means(first.hidden * second.hidden) - first.mean * second.mean
+    return -(agreement / (first.deviation * second.deviation)).sum() + weight * spread
 
 
-def swapped_prediction_loss(stage: StageOne, first: list[Tensor], second: list[Tensor]) -> Tensor:
+def swapped_prediction_loss(
+    stage: StageOne, first: list[Moments], second: list[Moments], rows: slice = EVERY
+) -> Tensor:
     """ℓ_swap: each view's embedding predicts the other view's balanced assignment (eqs. 4 and 5).
 
     Args:
         stage: holds the prototypes, the settings and Sinkhorn's potentials of the last epoch.
-        first: one view's raw embeddings, one tensor per branch.
+        first: one view's raw embeddings, one for each branch.
         second: the other's.
+        rows: which nodes count.
     """
     settings = stage.settings
-    scores = [prototype_scores(stage, view) for view in (first, second)]
+    logits = [prototype_scores(stage, view, rows, 1 / settings.temperature) for view in (first, second)]
     targets = []
-    for index, score in enumerate(scores):
+    for index, scaled in enumerate(logits):
         before = stage.potentials[index]
-        assignment = _assign(score.detach(), settings, before)
+        assignment = _assign(scaled.detach(), settings, before, settings.temperature)
         plan, potential = assignment.plan, assignment.potential
         if stage.streamed and before is not None:
             potential = torch.lerp(before, potential, STREAM_STEP)
-            plan = torch.softmax(score.detach() / settings.epsilon + potential, dim=1)
+            plan = torch.softmax(scaled.detach() * (settings.temperature / settings.epsilon) + potential, dim=1)
         stage.potentials[index] = potential
-        hard = F.one_hot(plan.argmax(dim=1), score.shape[1]).to(score.dtype)
-        targets.append(hard if settings.hard_targets else plan)
-    log_probability = [F.log_softmax(score / settings.temperature, dim=1) for score in scores]
-    return -(targets[1] * log_probability[0]).sum(1).mean() - (targets[0] * log_probability[1]).sum(1).mean()
+        targets.append(_rounded(plan) if settings.hard_targets else plan)
+    # A dot product of everything with everything: the products themselves are never written down.
+    cross = [
+        torch.dot(target.flatten(), F.log_softmax(other, dim=1).flatten())
+        for target, other in zip(targets, reversed(logits), strict=True)
+    ]
+    return -(cross[0] + cross[1]) / len(logits[0])
 
 
-def prototype_scores(stage: StageOne, hidden: list[Tensor]) -> Tensor:
+def _rounded(plan: Tensor) -> Tensor:
+    """One-hot: every node in its most likely place."""
+    return F.one_hot(plan.argmax(dim=1), plan.shape[1]).to(plan.dtype)
+
+
+def prototype_scores(stage: StageOne, view: list[Moments], rows: slice = EVERY, scale: float = 1.0) -> Tensor:
     """z_nᵀ ỹ_k for raw embeddings: the mean over branches of the cosine to that branch's part of the prototype.
 
-    Standardisation and normalisation are folded into the products, so that no standardised copy is made.
+    Everything is folded into one product: the standardisation of z = (h − μ) / σ into the prototypes, with a column for
+    μ, and the lengths and the branches side by side. Of [N, K] tensors, which cost most, there is only the result.
+
+    Args:
+        stage: holds the prototypes.
+        view: raw embeddings, one for each branch.
+        rows: which nodes.
+        scale: of the result.
     """
     prototypes = stage.prototypes.split(list(stage.blocks), dim=1)
-    total = torch.zeros((), device=stage.prototypes.device)
-    for part, vectors in zip(hidden, prototypes, strict=True):
-        vectors = F.normalize(vectors, dim=1)
+    left, right = [], []
+    for moments, vectors in zip(view, prototypes, strict=True):
+        part = moments.hidden[rows]
+        vectors = F.normalize(vectors, dim=1) * (scale / len(view))
         if not stage.standardized:
-            total = total + F.normalize(part, dim=1) @ vectors.t()
+            left.append(F.normalize(part, dim=1))
+            right.append(vectors)
             continue
-        mean, deviation = column_moments(part)
-        inverse, shift = 1 / deviation, mean / deviation
+        inverse, shift = 1 / moments.deviation, moments.mean / moments.deviation
         square = part.square() @ inverse.square() - 2 * (part @ (inverse * shift)) + shift.square().sum()
-        cosine = part @ (vectors * inverse).t() - vectors @ shift
-        total = total + cosine / square.clamp(min=TINY).sqrt()[:, None]
-    return total / len(hidden)
+        shortened = square.clamp(min=TINY).rsqrt()[:, None]
+        left += [part * shortened, shortened]
+        right += [vectors * inverse, -(vectors @ shift)[:, None]]
+    return torch.cat(left, dim=1) @ torch.cat(right, dim=1).t()
 
 
-def _assign(scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | None) -> Assignment:
+def _assign(
+    scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | None, temperature: float = 1.0
+) -> Assignment:
+    """Q of scores that have been divided by a temperature."""
     return sinkhorn(
         scores,
-        epsilon=settings.epsilon,
+        epsilon=settings.epsilon / temperature,
         tolerance=settings.tolerance,
         max_iterations=settings.max_iterations,
         potential=potential,
@@ -236,18 +312,17 @@ def read_pseudo_labels(stage: StageOne, embedding: Tensor, core: Tensor | None =
         return replace(own, weights=weights)
     vectors = unit_blocks(stage.prototypes, stage.blocks)
     assignment = _assign(embedding @ vectors.t(), stage.settings, None)
-    weights = assignment.plan / assignment.plan.sum(0)
     for repeat in range(stage.settings.refinements):
         if repeat > 0:
             assignment = _assign(embedding @ vectors.t(), stage.settings, assignment.potential)
-            weights = assignment.plan / assignment.plan.sum(0)
-        vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+        vectors = unit_blocks(assignment.plan.t() @ embedding, stage.blocks)
     stage.prototypes.copy_(vectors)
+    mass = assignment.plan.sum(0)
     hard = assignment.hard
     counts = torch.bincount(hard, minlength=vectors.shape[0])
     residual = (embedding - vectors[hard]).pow(2).sum()
     explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
-    return PseudoLabels(vectors, weights, counts, explained, assignment.plan.sum(0))
+    return PseudoLabels(vectors, assignment.plan.div_(mass), counts, explained, mass)
 
 
 @torch.no_grad()
@@ -262,14 +337,13 @@ def twin_agreement(embedding: Tensor, blocks: tuple[int, ...]) -> float:
 
 @torch.no_grad()
 def spread_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Pick ``count`` unit rows far from each other (the seeding of k-means++)."""
-    first = int(torch.randint(rows.shape[0], (1,), generator=generator))
-    chosen = [first]
-    distance = (2 - 2 * (rows @ rows[first])).clamp(min=0)
-    for _ in range(count - 1):
-        share = torch.cumsum(distance.double().cpu(), 0)
-        drawn = torch.rand(1, generator=generator, dtype=torch.float64) * share[-1]
-        pick = min(int(torch.searchsorted(share, drawn)), rows.shape[0] - 1)
-        chosen.append(pick)
-        distance = torch.minimum(distance, (2 - 2 * (rows @ rows[pick])).clamp(min=0))
-    return rows[chosen]
+    """Pick ``count`` unit rows far from each other (the seeding of k-means++), without waiting for the device."""
+    picks = [torch.randint(rows.shape[0], (1,), generator=generator).to(rows.device)]
+    draws = torch.rand(count - 1, generator=generator, dtype=torch.float64).to(rows.device)
+    nearest = torch.full((rows.shape[0],), torch.inf, device=rows.device)
+    for draw in draws:
+        distance = (2 - 2 * (rows @ rows.index_select(0, picks[-1])[0])).clamp(min=0)
+        nearest = torch.minimum(nearest, distance)
+        share = torch.cumsum((nearest * QUANTA).long(), 0)  # whole numbers add up to the same everywhere
+        picks.append(torch.searchsorted(share, (draw * share[-1:]).long() + 1).clamp(max=rows.shape[0] - 1))
+    return rows.index_select(0, torch.cat(picks))

@@ -33,7 +33,11 @@ def recorded(work: Callable[[], None], changed: Sequence[Tensor]) -> Callable[[]
     with torch.no_grad():
         for tensor, value in zip(changed, before, strict=True):
             tensor.copy_(value)
-    return graph.replay
+
+    def play(_read: Callable[[], None] = work) -> None:  # what it reads stays in memory as long as the recording does
+        graph.replay()
+
+    return play
 
 
 class Replayed:

@@ -77,7 +77,7 @@ class Standing:
 
 def state(stage: StageOne) -> dict[str, Tensor]:
     """Everything a stage carries from one epoch to the next, by name."""
-    tensors: dict[str, Tensor] = {"generator": stage.generator.get_state()}
+    tensors: dict[str, Tensor] = {"generator": stage.generator.get_state(), "draws": stage.draws.get_state()}
     for number, parameter in enumerate(_parameters(stage)):
         tensors[f"parameter {number}"] = parameter
         memory: dict[str, Any] = stage.optimizer.state.get(parameter, {})
@@ -88,6 +88,7 @@ def state(stage: StageOne) -> dict[str, Tensor]:
 def restore(stage: StageOne, tensors: dict[str, Tensor]) -> None:
     """Put back what :func:`state` has taken down."""
     stage.generator.set_state(tensors["generator"])
+    stage.draws.set_state(tensors["draws"])
     device = stage.prototypes.device
     for number, parameter in enumerate(_parameters(stage)):
         with torch.no_grad():

@@ -17,6 +17,7 @@ from torch import Tensor
 
 KERNEL_RANGE = 50.0  # e^-50 times the smallest scale is still far above float32's smallest number, e^-87
 SCALE_RANGE = 20.0
+LOOK = 4  # iterations between two looks at how far a GPU has come: each look makes it wait, what is done stays as it is
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def sinkhorn(
     """
     nodes, prototypes = scores.shape
     column = torch.zeros(prototypes, dtype=scores.dtype, device=scores.device) if potential is None else potential
-    tilted = scores / epsilon + column
+    tilted = torch.add(column, scores, alpha=1 / epsilon)
     highest = tilted.amax(dim=1, keepdim=True)
     if float((highest - tilted.amin(dim=1, keepdim=True)).max()) <= KERNEL_RANGE:
         kernel = tilted.sub_(highest).exp_()
@@ -81,16 +82,20 @@ def _scale_kernel(
 
     ``kernel`` has a largest entry of 1 in every row, and becomes the plan.
     """
+    step = LOOK if kernel.is_cuda else 1
     scale, iterations = torch.ones_like(column), 0
     while True:
         row = kernel @ scale
         column_mass = scale * (kernel.t() @ row.reciprocal())
-        error = float((column_mass / share - 1).abs().max())
-        if error <= tolerance or iterations >= max_iterations:
-            break
-        scale = scale * (share / column_mass)
-        if not float(scale.log().abs().max()) <= SCALE_RANGE:  # not a number is out of range too
-            return None
+        off = (column_mass / share - 1).abs().max()
+        last = iterations >= max_iterations
+        if last or iterations % step == 0:
+            error, reach = torch.stack([off, scale.log().abs().max()]).tolist()
+            if not reach <= SCALE_RANGE:  # not a number is out of range too
+                return None
+            if last or error <= tolerance:
+                break
+        scale = torch.where(off <= tolerance, scale, scale * (share / column_mass))
         iterations += 1
     plan = kernel.mul_(scale).div_(row[:, None])
     return Assignment(plan, column + scale.log(), iterations, error, error <= tolerance)

@@ -2,7 +2,8 @@
 
 On a CPU a row of the product is a weighted sum of gathered rows, which is what ``torch.embedding_bag`` computes: its
 kernel fetches rows ahead of their use, and takes well under half the time of torch's own CSR product (``make bench``).
-Every row is summed in the order in which its entries are stored, so results do not depend on the number of threads.
+Every row is summed in the order in which its entries are stored, so results do not depend on the number of threads. A
+kernel of our own does the same on a GPU (:mod:`plgc.gpu_product`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from plgc import gpu_product
 
 INT32_LIMIT = 2**31 - 1
 
@@ -22,6 +25,8 @@ def index_dtype(*sizes: int) -> torch.dtype:
 
 def multiply(matrix: Tensor, dense: Tensor) -> Tensor:
     """``matrix @ dense`` for a CSR matrix, without gradients."""
+    if dense.is_cuda and gpu_product.can_multiply(matrix, dense):
+        return gpu_product.gathered_product(matrix, dense)
     gathers = not dense.is_cuda and dense.dtype == torch.float32 == matrix.dtype
     if not gathers or dense.numel() == 0 or matrix.values().numel() == 0:
         return matrix @ dense
@@ -41,9 +46,10 @@ class SparseProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
-        """The product; nothing of ``dense`` is kept."""
+        """The product, in the lower precision where autocast asks for one; nothing of ``dense`` is kept."""
         ctx.transpose = transpose
-        return multiply(matrix, dense)
+        kind = dense.device.type
+        return multiply(matrix, dense.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else dense)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor]:

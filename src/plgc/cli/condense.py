@@ -24,6 +24,7 @@ from plgc.cli.options import (
     Json,
     NodesTable,
     Partition,
+    Precision,
     Preset,
     Seed,
     Split,
@@ -134,6 +135,9 @@ def condense(
         str | None,
         typer.Option(metavar="SIZE", help="Stay within this, as in 4GiB: large graphs are trained on in batches."),
     ] = None,
+    precision: Annotated[
+        Precision | None, typer.Option(help="Of the encoders' products; bfloat16 needs a GPU and moves half the bytes.")
+    ] = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads; recorded in the file.")] = None,
     json: Json = False,
@@ -162,6 +166,7 @@ def condense(
         threads,
         checkpoint,
         memory,
+        None if precision is None else precision.value,
         View(edges, edge_seed, inductive, split),
         Guard(min_cluster, max_share, clip, noise, fingerprint),
         Several(parts, partition, alpha, halo, names, shared_seed or None, engine, address, workers, cpus, gpus),
@@ -171,7 +176,7 @@ def condense(
     if features is not None and not request.view.whole:
         hidden = "--inductive" if inductive else "--edges train"
         raise typer.BadParameter(f"--features derives from all edges, {hidden} hides some: give one of the two")
-    special = request.guard.given() | ({} if memory is None else {"memory": memory})
+    special = request.guard.given() | request.limits
     if special and method is not Condenser.plgc:
         name = next(iter(special)).replace("_", "-")
         raise typer.BadParameter(f"--{name} is for plgc: {method.value} does not know it")
@@ -250,10 +255,9 @@ def _made(
     common |= {"threads": request.threads, "progress": progress, "checkpoint": checkpoint}
     nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
     check_writable(request.output, VALUE * nodes * (0 if shown.x is None else shown.x.shape[1]))
-    if (given := guard.given()) or request.memory is not None:
-        limits = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
-        limits |= {"memory": request.memory}
-        condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **limits)
+    if (given := guard.given()) or request.limits:
+        kept = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
+        condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **kept, **request.limits)
         return condensed if guard.clip is None else privatise(condensed, clip=guard.clip, noise=guard.noise or 0.0)
     return condense_with(request.method.value, shown, nodes=nodes, labels=labels, **common)
 

@@ -22,6 +22,13 @@ class Preset(StrEnum):
     paper = "paper"
 
 
+class Precision(StrEnum):
+    """Of the encoders' products, see :mod:`plgc.config`."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
 class Kind(StrEnum):
     """The kinds of GNN, see :mod:`plgc.encoder`."""
 

@@ -109,9 +109,16 @@ class Request:
     threads: int | None
     checkpoint: Path | None
     memory: str | None
+    precision: str | None
     view: View
     guard: Guard
     several: Several
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What was asked of the computation, as arguments."""
+        given = {"memory": self.memory, "precision": self.precision}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def report(

@@ -100,7 +100,7 @@ def _condense(request: Request, graph: Data | None, progress: Any) -> Sources:
         "preset": request.preset.value,
         "device": request.device,
         "progress": progress,
-        "memory": request.memory,
+        **request.limits,
         **request.guard.given(),
         **several.given("shared_seed", *ENGINE),
     }

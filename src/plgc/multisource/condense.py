@@ -48,6 +48,7 @@ def condense_sources(
     retries: int = 2,
     device: str = "cpu",
     memory: int | str | None = None,
+    precision: str | None = None,
     progress: Progress | None = None,
 ) -> Sources:
     """Condense every graph by itself: ``out/NAME.safetensors`` for each, and ``out/manifest.json``.
@@ -75,6 +76,7 @@ def condense_sources(
             ``cpus``, the threads of each source, every engine gives the same bytes.
         device: where each source is computed.
         memory: bytes that each source is to stay within, as for :func:`plgc.condense`.
+        precision: of the encoders' products, as there.
         progress: called with a message, the sources done and the sources in all.
 
     Raises:
@@ -93,7 +95,9 @@ def condense_sources(
     if not graphs:
         raise SettingError("no graph given: there is nothing to condense")
     _check_size(nodes, ratio)
-    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory)
+    recipe = make_recipe(
+        preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory, precision
+    )
     known = _known(out)
     found = []
     for name, graph in zip(source_names(graphs, names), graphs, strict=True):
@@ -135,6 +139,7 @@ def condense_parts(
     retries: int = 2,
     device: str = "cpu",
     memory: int | str | None = None,
+    precision: str | None = None,
     progress: Progress | None = None,
 ) -> Sources:
     """Cut a graph into parts and condense every part by itself, into a folder as :func:`condense_sources` makes it.
@@ -156,7 +161,9 @@ def condense_parts(
         The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``.
     """
     _check_size(nodes, ratio)
-    recipe = make_recipe(preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory)
+    recipe = make_recipe(
+        preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory, precision
+    )
     whole = _whole(graph)
     part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
     sizes = torch.bincount(part).tolist()

@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,12 @@ def make_recipe(
     device: str,
     cpus: int,
     memory: int | str | None = None,
+    precision: str | None = None,
 ) -> Recipe:
     """Put the settings together and check them, before any work begins."""
     chosen = settings if settings is not None else config.preset(preset)
-    chosen = chosen if min_cluster is None else replace(chosen, min_cluster=min_cluster)
-    chosen = chosen if max_share is None else replace(chosen, max_share=max_share)
+    chosen = config.adapted(chosen, min_cluster, max_share, precision)
+    config.check_precision(chosen, device)
     check_noise(clip, noise)
     if fingerprint and clip is not None:
         raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")

@@ -1,0 +1,182 @@
+"""What a GPU computes: the same as a CPU within rounding, the same every time, and without waiting where it need not.
+
+These tests need a GPU and are skipped without one. On a machine with one: ``pytest tests/test_gpu.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import plgc
+from plgc import checkpoint, gpu_product, pseudo_labels
+from plgc.graphs import citation_graph
+from plgc.inputs import prepare
+from plgc.propagate import build_adjacency, drop_edges, propagate
+from plgc.pseudo_labels import embed, start_stage_one, train_epoch
+from plgc.sinkhorn import sinkhorn
+from plgc.sparse_product import multiply
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+AGREEMENT = 1e-2  # of X' and Ỹ made on a CPU and on a GPU, relative to their size: stated in docs/scale.md
+
+
+@pytest.fixture(scope="module")
+def graph() -> Data:
+    return citation_graph(nodes=1500, classes=5, features=300, seed=3)
+
+
+def random_csr(rows: int, columns: int, density: float, long_row: int | None = None) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(rows + columns)
+    dense = torch.randn(rows, columns, generator=generator)
+    dense *= torch.rand(rows, columns, generator=generator) < density
+    if long_row is not None:
+        dense[long_row] = 1.0
+    return dense.to_sparse_csr()
+
+
+@pytest.mark.parametrize("width", [1, 3, 64, 128, 200, 256, 513])
+@pytest.mark.parametrize(("rows", "columns", "density"), [(1, 1, 1.0), (70, 50, 0.1), (33, 4000, 0.5), (500, 20, 0.01)])
+def test_the_product_is_that_of_dense_matrices(rows: int, columns: int, density: float, width: int) -> None:
+    assert gpu_product.available()
+    matrix = random_csr(rows, columns, density, long_row=rows // 2)
+    dense = torch.randn(columns, width, generator=torch.Generator().manual_seed(width))
+    wanted = matrix.to_dense().double() @ dense.double()
+    found = multiply(matrix.cuda(), dense.cuda())
+    torch.testing.assert_close(found.double().cpu(), wanted, rtol=1e-5, atol=1e-4)
+    half = multiply(matrix.cuda(), dense.cuda().bfloat16())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.double().cpu(), wanted, rtol=2e-2, atol=2e-2 * float(wanted.abs().max()))
+    assert torch.equal(found, multiply(matrix.cuda(), dense.cuda()))
+
+
+def test_propagation_and_its_gradient_agree_with_the_cpu(graph: Data) -> None:
+    assert graph.edge_index is not None
+    nodes = graph.num_nodes or 0
+    weight = torch.rand(nodes, nodes, generator=torch.Generator().manual_seed(0))
+    pairs = graph.edge_index.sort(0).values
+    found = []
+    for device in ("cpu", "cuda"):
+        edges = weight[pairs[0], pairs[1]].to(device)
+        adjacency = build_adjacency(graph.edge_index.to(device), nodes, edges)
+        view = drop_edges(adjacency, 0.4, torch.Generator().manual_seed(1))
+        hidden = torch.randn(nodes, 40, generator=torch.Generator().manual_seed(2)).to(device)
+        hidden.requires_grad_()
+        result = propagate(view, hidden, 2)
+        result.square().sum().backward()
+        assert hidden.grad is not None
+        found.append((result.detach().cpu(), hidden.grad.cpu()))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_sinkhorn_looks_less_often_and_finds_the_same() -> None:
+    scores = torch.nn.functional.normalize(torch.randn(3000, 16, generator=torch.Generator().manual_seed(0)), dim=1)
+    scores = scores @ scores[:40].t()
+    for tolerance in (0.3, 0.05, 1e-3):
+        here, there = (sinkhorn(scores.to(device), tolerance=tolerance) for device in ("cpu", "cuda"))
+        assert here.converged
+        assert there.converged
+        torch.testing.assert_close(here.plan, there.plan.cpu(), rtol=1e-3, atol=1e-5)
+
+
+def test_an_epoch_agrees_with_the_cpu(graph: Data) -> None:
+    settings = plgc.config.preset("default").pseudo_labels
+    branches = plgc.config.STRICT
+    found = []
+    for device in ("cpu", "cuda"):
+        inputs = prepare(graph, "l1", device)
+        stage = start_stage_one(inputs, 20, branches, settings, 0)
+        losses = [train_epoch(stage, inputs) for _ in range(3)]
+        found.append((torch.tensor(losses), embed(stage, inputs).cpu()))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
+    assert float((found[0][1] - found[1][1]).norm() / found[0][1].norm()) < AGREEMENT
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_condensing_agrees_with_the_cpu(graph: Data, preset: str) -> None:
+    here, there = (plgc.condense(graph, nodes=30, seed=1, preset=preset, device=device) for device in ("cpu", "cuda"))
+    assert here.chosen["branches"] == there.chosen["branches"]
+    for name in ("features", "pseudo_labels"):
+        ours, theirs = getattr(here, name), getattr(there, name)
+        assert float((ours - theirs).norm() / ours.norm()) < AGREEMENT
+
+
+@pytest.mark.parametrize("views", ["drawn here", "drawn there"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"preset": "paper"}, {"memory": "552MiB"}, {"precision": "bfloat16"}, {"min_cluster": 5}]
+)
+def test_the_same_seed_gives_the_same_bytes(
+    graph: Data, changes: dict[str, str], views: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if views == "drawn there":
+        monkeypatch.setattr(pseudo_labels, "DRAWN_HERE", 0)
+    written = []
+    for attempt in range(2):
+        condensed = plgc.condense(graph, nodes=30, seed=1, device="cuda", **changes)  # pyright: ignore
+        assert (condensed.chosen.get("batch_nodes") is not None) == ("memory" in changes)
+        written.append(condensed.save(tmp_path / str(attempt)).read_bytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("views", ["drawn here", "drawn there"])
+def test_a_run_that_was_stopped_goes_on(
+    graph: Data, views: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
+    if views == "drawn there":
+        monkeypatch.setattr(pseudo_labels, "DRAWN_HERE", 0)
+    whole = plgc.condense(graph, nodes=30, seed=1, device="cuda").save(tmp_path / "whole").read_bytes()
+    module = sys.modules["plgc.condense"]
+    done = 0
+
+    def stopping(*arguments: object) -> float:
+        nonlocal done
+        done += 1
+        if done == 55:
+            raise KeyboardInterrupt
+        return train_epoch(*arguments)  # pyright: ignore
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_epoch", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            plgc.condense(graph, nodes=30, seed=1, device="cuda", checkpoint=tmp_path / "kept")
+    said: list[str] = []
+    rest = plgc.condense(
+        graph,
+        nodes=30,
+        seed=1,
+        device="cuda",
+        checkpoint=tmp_path / "kept",
+        progress=lambda text, *_: said.append(text),
+    )
+    assert any("going on after epoch 54" in text for text in said)
+    assert rest.save(tmp_path / "rest").read_bytes() == whole
+
+
+def test_learning_from_the_file_is_the_same_every_time(graph: Data) -> None:
+    condensed = plgc.condense(graph, nodes=30, seed=1)
+    for kind in ("gcn", "sage", "gin", "sgc"):
+        scores = []
+        for _ in range(2):
+            backbone = plgc.reconstruct(condensed, seed=0, device="cuda", kind=kind)
+            scores.append(backbone.embed(graph).cpu())
+        assert torch.equal(*scores), kind
+
+
+def test_training_does_not_wait_but_for_the_size_of_a_view_and_the_assignment(graph: Data) -> None:
+    inputs = prepare(graph, "l1", "cuda")
+    settings = plgc.config.preset("default").pseudo_labels
+    stage = start_stage_one(inputs, 20, plgc.config.STRICT, settings, 0)
+    train_epoch(stage, inputs)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        train_epoch(stage, inputs)
+    counts = {event.key: event.count for event in seen.key_averages()}
+    views = 2 * len(plgc.config.STRICT)
+    looks = 2 * (1 + -(-settings.max_iterations // 4) + 1)  # per view: the range, every fourth iteration, the last
+    assert counts["aten::nonzero"] <= views
+    assert counts.get("aten::_local_scalar_dense", 0) <= views + looks + 1  # and the loss
