@@ -1,4 +1,4 @@
-"""Does training in batches cost accuracy? The same condensation with the whole graph and in batches, seed by seed.
+"""Do the fast paths cost accuracy? One condensation with the whole graph, in batches and in bfloat16, seed by seed.
 
     python benchmarks/batches.py --graphs cora,citeseer,pubmed,amazon-photo,coauthor-cs --seeds 10 [--device cuda]
 
@@ -10,14 +10,16 @@ record per graph and seed to results/batches.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 
 import plgc
 from plgc import config
 from plgc.batches import batch_size
 from plgc.errors import SettingError
+from plgc.experiments.records import append_record
 from plgc.inputs import prepare, resolve_scaling
 from plgc.machine import provenance
 
@@ -41,9 +43,9 @@ def least_memory(graph, nodes: int) -> int:
         return memory
 
 
-def scores(graph, nodes: int, seed: int, device: str, memory: int | None) -> dict[str, float | int | None]:
+def scores(graph, nodes: int, seed: int, device: str, **limits) -> dict[str, float | int | None]:
     """Test accuracy of one condensation, with all labels and with few."""
-    condensed = plgc.condense(graph, nodes=nodes, seed=seed, device=device, memory=memory)
+    condensed = plgc.condense(graph, nodes=nodes, seed=seed, device=device, **limits)
     backbone = plgc.reconstruct(condensed, seed=seed, device=device)
     found: dict[str, float | int | None] = {"batch_nodes": condensed.chosen.get("batch_nodes")}
     for shots in SHOTS:
@@ -52,31 +54,47 @@ def scores(graph, nodes: int, seed: int, device: str, memory: int | None) -> dic
     return found
 
 
+def compare(name: str, seed: int, device: str) -> dict:
+    """The record of one graph and seed: the whole graph, batches and, on a GPU, bfloat16."""
+    graph = plgc.load_graph(name, seed=seed)
+    memory = least_memory(graph, NODES[name])
+    ways: dict[str, dict] = {"whole": {}, "batches": {"memory": memory}}
+    if device != "cpu":
+        ways["bfloat16"] = {"precision": "bfloat16"}
+    found = {way: scores(graph, NODES[name], seed, device, **limits) for way, limits in ways.items()}
+    return {"graph": name, "nodes": NODES[name], "seed": seed, "memory": memory, **found, **provenance(device)}
+
+
+def show(records: list[dict]) -> None:
+    """Print the mean paired differences to the whole graph."""
+    for name in dict.fromkeys(record["graph"] for record in records):
+        own = [record for record in records if record["graph"] == name]
+        for way in ("batches", "bfloat16"):
+            for labels in ("all labels", "3-shot"):
+                values = [record[way][labels] - record["whole"][labels] for record in own if way in record]
+                if not values:
+                    continue
+                spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+                words = f"{statistics.mean(values):+.2f}, standard error {spread:.2f}, {len(values)} seeds"
+                print(f"{name:14} {labels:10} {way} − whole {words}")
+
+
 def main() -> None:
     """Run what was asked for and print the paired differences."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", default=",".join(NODES))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--out", type=Path, default=Path("results/batches.jsonl"))
     asked = parser.parse_args()
-    where = provenance(asked.device)
-    for name in asked.graphs.split(","):
-        differences: dict[str, list[float]] = {}
-        for seed in range(asked.seeds):
-            graph = plgc.load_graph(name, seed=seed)
-            memory = least_memory(graph, NODES[name])
-            whole, batched = (scores(graph, NODES[name], seed, asked.device, budget) for budget in (None, memory))
-            record = {"graph": name, "nodes": NODES[name], "seed": seed, "memory": memory, "whole": whole}
-            record |= {"batched": batched, **where}
-            with asked.out.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            for key in set(whole) - {"batch_nodes"}:
-                differences.setdefault(key, []).append(float(batched[key] or 0) - float(whole[key] or 0))
-        for key, values in sorted(differences.items()):
-            spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
-            mean = statistics.mean(values)
-            print(f"{name:14} {key:10} batches − whole {mean:+.2f}, standard error {spread:.2f}, {len(values)} seeds")
+    cells = [(name, seed, asked.device) for seed in range(asked.seeds) for name in asked.graphs.split(",")]
+    records = []
+    with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(compare, *cell) for cell in cells]):
+            records.append(done.result())
+            append_record(asked.out, records[-1])
+    show(records)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 
 Parts: (a) propagation beside the copy bandwidth and PyG's GCNConv, (b) a condensation beside one whole-graph training,
 (c) rebuilding from the file and training a head beside the same, (d) other methods that condense, (e) growth over four
-sizes. Every measurement runs in a process of its own and reports its peak memory (f). Each part adds a line to the
-records, with commit and machine. With ``--quick`` all but (a) run on small generated graphs, three minutes in all.
+sizes, (g) a generated graph of Reddit's size, from disk. Every measurement runs in a process of its own and reports its
+peak memory (f). Each part adds a line to the records, with commit and machine. With ``--quick`` all but (a) run on
+small generated graphs, three minutes in all. On a GPU (a) takes a graph of two million nodes, well beyond its cache.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from bench_graphs import arxiv_or_generated
 from plgc.experiments.records import append_record
 from plgc.machine import provenance
 
-PARTS = {"a": "propagation", "b": "condensing", "c": "rebuilding", "d": "methods", "e": "growth"}
+PARTS = {
+    "a": "propagation",
+    "b": "condensing",
+    "c": "rebuilding",
+    "d": "methods",
+    "e": "growth",
+    "g": "reddit_sized",
+}
+MEMORY = "4GiB"  # allowed on a CPU: small graphs fit, those of arxiv's size are trained on in batches
+REDDIT_MEMORY = "12GiB"
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,16 @@ class Plan:
     rival_limit: float
     shares: tuple[float, ...]
     growth_nodes: int
+    reddit_share: float
 
 
-def plan(quick: bool) -> Plan:
-    large = arxiv_or_generated()
+def plan(quick: bool, device: str) -> Plan:
+    graph = arxiv_or_generated()
+    large = graph if device == "cpu" else "edges:12"
     if quick:
-        return Plan(large, 5, "generated:0.04", 42, 5, "demo", 40, 20.0, (0.0075, 0.015, 0.03, 0.06), 32)
-    return Plan(large, 15, large, 423, 20, "demo", 70, 3600.0, (0.0625, 0.125, 0.25, 0.5), 100)
+        return Plan(large, 5, "generated:0.04", 42, 5, "demo", 40, 20.0, (0.0075, 0.015, 0.03, 0.06), 32, 0.02)
+    shares = (0.0625, 0.125, 0.25, 0.5) if device == "cpu" else (0.5, 1.0, 2.0, 4.0)
+    return Plan(large, 15, graph, 423, 20, "demo", 70, 3600.0, shares, 100, 1.0)
 
 
 def main() -> None:
@@ -65,7 +78,9 @@ def main() -> None:
         parser.error("part c opens the file that part b makes: give b,c")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(plan(arguments.quick), arguments.device, arguments.quick, arguments.out, Path(folder))
+        bench = Bench(
+            plan(arguments.quick, arguments.device), arguments.device, arguments.quick, arguments.out, Path(folder)
+        )
         for part in chosen:
             getattr(bench, PARTS[part])()
     print(f"\n{time.perf_counter() - start:.0f} s; records in {arguments.out}")
@@ -76,7 +91,8 @@ class Bench:
 
     def __init__(self, sizes: Plan, device: str, quick: bool, out: Path, folder: Path):
         self.sizes, self.device, self.quick, self.out = sizes, device, quick, out
-        self.file = str(folder / "condensed.safetensors")
+        self.memory = MEMORY if device == "cpu" else None
+        self.folder, self.file = folder, str(folder / "condensed.safetensors")
         self.whole: float | None = None
 
     def propagation(self) -> None:
@@ -85,8 +101,8 @@ class Bench:
         found = run_child("propagation", graph=graph, device=self.device, repeats=self.sizes.repeats)
         self._title(f"(a) propagation, {graph}: {found['nodes']:,} nodes, {found['entries']:,} entries, 128 wide")
         self._line("copy bandwidth", f"{found['copy_bandwidth'] / 1e9:.1f} GB/s")
-        for order in ("own_order", "local_order"):
-            share, rate = found["share_of_copy"][order], found["gather_bandwidth"][order]
+        for order, share in found["share_of_copy"].items():
+            rate = found["gather_bandwidth"][order]
             words = f"{rate / 1e9:.1f} GB/s, {share:.0%} of the copy bandwidth"
             self._line(f"forward, nodes in {order.replace('_', ' ')}", words)
             self._line("  GCNConv / ours, forward + backward", f"{found['gcnconv_over_ours'][order]:.1f}×")
@@ -98,13 +114,18 @@ class Bench:
         graph = self.sizes.graph
         training = run_child("training", graph=graph, device=self.device, timed=self.sizes.timed_epochs)
         self.whole = training["seconds_extrapolated"]
-        condensing = run_child("condensing", graph=graph, device=self.device, nodes=self.sizes.nodes, file=self.file)
+        asked = {"graph": graph, "device": self.device, "nodes": self.sizes.nodes, "memory": self.memory}
+        condensing = run_child("condensing", **asked, file=self.file)
         ratio = condensing["seconds"] / self.whole
         self._title(f"(b) condensing to {self.sizes.nodes} nodes, {graph}")
         self._line("whole-graph training, extrapolated", f"{self.whole:.0f} s{_memory(training)}")
         self._line("condensing", f"{condensing['seconds']:.1f} s{_memory(condensing)}")
         self._line("condensing / whole-graph training", f"{ratio:.2f}")
-        self._keep("condensing", graph, {"training": training, "condensing": condensing, "condensing_share": ratio})
+        found: dict[str, Any] = {"training": training, "condensing": condensing, "condensing_share": ratio}
+        if self.device != "cpu":
+            half = found["condensing_bfloat16"] = run_child("condensing", **asked, precision="bfloat16")
+            self._line("condensing in bfloat16", f"{half['seconds']:.1f} s{_memory(half)}")
+        self._keep("condensing", graph, found)
 
     def rebuilding(self) -> None:
         """(c)."""
@@ -146,6 +167,22 @@ class Bench:
         }
         self._line("exponent in nodes + entries", f"{exponents['seconds']:.2f}")
         self._keep("growth", "generated", {"runs": found, "exponents": exponents})
+
+    def reddit_sized(self) -> None:
+        """(g)."""
+        folder, nodes = str(self.folder / "reddit"), max(20, round(153 * self.sizes.reddit_share))
+        memory = REDDIT_MEMORY if self.device == "cpu" else None
+        made = run_child("generating", device="cpu", share=self.sizes.reddit_share, folder=folder)
+        one = run_child("condensing", graph=folder, device=self.device, nodes=nodes, memory=memory)
+        found: dict[str, Any] = {"generating": made, "condensing": one, "share": self.sizes.reddit_share}
+        self._title(f"(g) of Reddit's size: {one['nodes']:,} nodes, {one['entries']:,} entries, to {nodes} nodes")
+        self._line("generating", f"{made['seconds']:.1f} s{_memory(made)}")
+        self._line("condensing", f"{one['seconds']:.1f} s{_memory(one)}")
+        if self.device != "cpu":
+            half = run_child("condensing", graph=folder, device=self.device, nodes=nodes, precision="bfloat16")
+            found["condensing_bfloat16"] = half
+            self._line("condensing in bfloat16", f"{half['seconds']:.1f} s{_memory(half)}")
+        self._keep("reddit_sized", "generated", found)
 
     def _title(self, words: str) -> None:
         print(f"\n{words}", flush=True)

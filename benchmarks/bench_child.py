@@ -25,7 +25,7 @@ def run_child(task: str, limit: float | None = None, **arguments: Any) -> dict[s
 
 
 def main() -> None:
-    from bench_condensing import measure_condensing, measure_method, measure_rebuilding
+    from bench_condensing import measure_condensing, measure_generating, measure_method, measure_rebuilding
     from bench_propagation import measure_propagation
     from bench_training import measure_training
     from plgc.machine import peak_memory
@@ -34,6 +34,7 @@ def main() -> None:
         "propagation": measure_propagation,
         "training": measure_training,
         "condensing": measure_condensing,
+        "generating": measure_generating,
         "rebuilding": measure_rebuilding,
         "method": measure_method,
     }

@@ -10,23 +10,28 @@ import plgc
 from bench_graphs import bench_graph
 from plgc import config
 from plgc.config import STRICT, CondenseSettings, Rung
+from plgc.graphs.generate import REDDIT, write_community_graph
 from plgc.graphs.labels import training_labels
 from plgc.machine import warm_up
 from plgc.methods import METHODS, condense_with
 
-MEMORY = "4GiB"  # allowed on a CPU: small graphs fit, those of arxiv's size are trained on in batches
-
 
 def measure_condensing(
-    graph: str, device: str, nodes: int, file: str | None = None, fixed: bool = False
+    graph: str,
+    device: str,
+    nodes: int,
+    file: str | None = None,
+    fixed: bool = False,
+    memory: str | None = None,
+    precision: str | None = None,
 ) -> dict[str, Any]:
     """Seconds of one condensation of a loaded graph, stage I included; the file is kept where a path is given."""
     data = bench_graph(graph)
     warm_up(device)
     start = time.perf_counter()
     settings = fixed_length() if fixed else None
-    memory = None if fixed or device != "cpu" else MEMORY
-    condensed = plgc.condense(data, nodes=nodes, seed=0, device=device, settings=settings, memory=memory)
+    limits: dict[str, Any] = {"memory": memory, "precision": precision}
+    condensed = plgc.condense(data, nodes=nodes, seed=0, device=device, settings=settings, **limits)
     seconds = time.perf_counter() - start
     if file is not None:
         condensed.save(file)
@@ -34,7 +39,14 @@ def measure_condensing(
     rounds = len(condensed.curves["explained"]) if condensed.curves else None
     size = {"nodes": data.num_nodes, "entries": entries, "condensed_nodes": nodes}
     batch = condensed.chosen.get("batch_nodes")
-    return {"seconds": seconds, **size, "rounds": rounds, "memory": memory, "batch_nodes": batch}
+    return {"seconds": seconds, **size, "rounds": rounds, **limits, "batch_nodes": batch}
+
+
+def measure_generating(device: str, share: float, folder: str) -> dict[str, Any]:
+    """Seconds to write a share of a graph of Reddit's size into a folder."""
+    start = time.perf_counter()
+    write_community_graph(REDDIT if share == 1 else REDDIT.scaled(share), folder)
+    return {"seconds": time.perf_counter() - start}
 
 
 def fixed_length() -> CondenseSettings:

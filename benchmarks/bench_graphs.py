@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from functools import cache
 
 from torch_geometric.data import Data
@@ -18,9 +20,14 @@ SEED = 0
 
 @cache
 def bench_graph(name: str) -> Data:
-    """A graph by name: ``arxiv``, ``generated:SHARE`` (of arxiv's size), or any that plgc knows."""
-    if name.startswith("generated:"):
-        return community_graph(ARXIV_SIZED.scaled(float(name.partition(":")[2])))
+    """A graph by name: ``arxiv``, ``generated:SHARE`` (of arxiv's size), a folder, or any that plgc knows.
+
+    ``edges:SHARE`` is a generated graph with few features, for products with other matrices.
+    """
+    kind, _, share = name.partition(":")
+    if kind in ("generated", "edges") and not os.path.exists(name):
+        spec = ARXIV_SIZED.scaled(float(share))
+        return community_graph(spec if kind == "generated" else replace(spec, features=8))
     graph = plgc.load_graph(ARXIV if name == "arxiv" else name)
     if graph.x is None:
         graph.x = derive_features(graph, "fastrp:128", SEED)

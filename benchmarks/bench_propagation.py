@@ -14,6 +14,7 @@ from bench_graphs import bench_graph
 from plgc.encoder import GCNLayer
 from plgc.inputs import Inputs, prepare
 from plgc.propagate import drop_edges, propagate
+from plgc.sparse_product import multiply
 
 WIDTH = 128
 COPIED = 2**26  # floats, beyond any cache
@@ -37,26 +38,36 @@ def _wait(device: str) -> None:
 
 
 def measure_propagation(graph: str, device: str, repeats: int) -> dict[str, Any]:
-    """Copy bandwidth, gathering bandwidth of Â @ H, and GCNConv's time over ours."""
+    """Copy bandwidth, gathering bandwidth of Â @ H, and GCNConv's time over ours.
+
+    On a CPU with nodes in their own order and in a local one, which condensing uses there.
+    """
     data = bench_graph(graph)
     assert data.edge_index is not None
-    plain, local = (prepare(data, "none", device, reorder=reorder) for reorder in (False, True))
+    orders = {"own_order": prepare(data, "none", device)}
+    if device == "cpu":
+        orders["local_order"] = prepare(data, "none", device, reorder=True)
+    plain = orders["own_order"]
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(plain.num_nodes, WIDTH, generator=generator).to(device)
 
     bandwidth = _copy_bandwidth(device, 2 * repeats)
     moved = (plain.adjacency.col.numel() + plain.num_nodes) * WIDTH * hidden.element_size()
-    forward = {name: _forward(inputs, hidden, device, repeats) for name, inputs in _orders(plain, local).items()}
+    forward = {name: _forward(inputs, hidden, device, repeats) for name, inputs in orders.items()}
     layer = GCNLayer(WIDTH, WIDTH, generator).to(device)
     ours = {
         name: fastest(lambda inputs=inputs: _step(lambda h: layer(h, inputs.adjacency), hidden), device, repeats)
-        for name, inputs in _orders(plain, local).items()
+        for name, inputs in orders.items()
     }
     edges = data.edge_index.to(device)
     conv = GCNConv(WIDTH, WIDTH, cached=True).to(device)
     pyg = fastest(lambda: _step(lambda h: conv(h, edges), hidden), device, max(1, repeats // 3))
-    draws = torch.Generator().manual_seed(0)
-    view = fastest(lambda: drop_edges(local.adjacency, 0.5, draws).matrix, device, repeats)
+    draws, last = torch.Generator(device).manual_seed(0), list(orders.values())[-1]
+    view = fastest(lambda: drop_edges(last.adjacency, 0.5, draws).matrix, device, repeats)
+    half = {}
+    if device != "cpu":
+        rounded = hidden.bfloat16()
+        half["bfloat16_forward_seconds"] = fastest(lambda: multiply(plain.adjacency.matrix, rounded), device, repeats)
     return {
         "nodes": plain.num_nodes,
         "entries": edges.shape[1],
@@ -68,6 +79,7 @@ def measure_propagation(graph: str, device: str, repeats: int) -> dict[str, Any]
         "layer_seconds": ours,
         "gcnconv_seconds": pyg,
         "view_seconds": view,
+        **half,
         "gcnconv_over_ours": {name: pyg / seconds for name, seconds in ours.items()},
     }
 
@@ -78,10 +90,6 @@ def _copy_bandwidth(device: str, repeats: int) -> float:
     target = torch.empty_like(source)
     seconds = fastest(lambda: target.copy_(source), device, repeats)
     return 2 * source.numel() * source.element_size() / seconds
-
-
-def _orders(plain: Inputs, local: Inputs) -> dict[str, Inputs]:
-    return {"own_order": plain, "local_order": local}
 
 
 def _forward(inputs: Inputs, hidden: Tensor, device: str, repeats: int) -> float:

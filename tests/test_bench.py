@@ -52,7 +52,7 @@ def test_growth_is_fitted_and_recorded(bench: ModuleType, tmp_path: Path, monkey
 
     monkeypatch.setattr(bench, "run_child", pretend)
     out = tmp_path / "results" / "bench.jsonl"
-    sizes = bench.Plan("g", 1, "g", 9, 1, "demo", 9, 1.0, (0.01, 0.02, 0.04, 0.08), 9)
+    sizes = bench.Plan("g", 1, "g", 9, 1, "demo", 9, 1.0, (0.01, 0.02, 0.04, 0.08), 9, 0.01)
     bench.Bench(sizes, "cpu", True, out, tmp_path).growth()
     record = json.loads(out.read_text())
     assert record["exponents"] == {"seconds": pytest.approx(1.07), "peak_memory_bytes": pytest.approx(0.5)}

@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from torch_geometric.data import Data
 
+import plgc
 from plgc.config import (
+    PRECISIONS,
     PRESETS,
     Branch,
     CondenseSettings,
     PseudoLabelSettings,
     Rung,
     SynthesisSettings,
+    adapted,
+    check_precision,
     preset,
 )
 from plgc.encoder import KINDS
@@ -57,6 +63,7 @@ def cases(kind: type, values: dict[str, list]) -> list:
                 **dict.fromkeys(("learning_rate", "temperature", "epsilon", "tolerance"), NOT_POSITIVE),
                 **dict.fromkeys(("round_epochs", "max_rounds", "max_iterations"), BELOW_ONE),
                 **dict.fromkeys(("min_gain", "swap", "decorrelation", "refinements"), NEGATIVE),
+                "precision": ["float16", ""],
             },
         ),
         *cases(SynthesisSettings, {"start": ["mean", ""], "steps": NEGATIVE, "learning_rate": NOT_POSITIVE}),
@@ -93,6 +100,7 @@ def test_a_value_out_of_range_is_named(kind: type, name: str, value: object) -> 
                 **dict.fromkeys(("round_epochs", "max_rounds", "max_iterations"), ONE),
                 "min_gain": [0],
                 "refinements": [0],
+                "precision": list(PRECISIONS),
             },
         ),
         *cases(SynthesisSettings, {"start": ["means", "nodes"], "steps": [0], "learning_rate": [1e-6]}),
@@ -109,6 +117,7 @@ def test_unknown_choices_say_what_there_is() -> None:
         (lambda: CondenseSettings(scaling="l3"), SCALINGS),
         (lambda: SynthesisSettings(start="zeros"), ("means", "nodes")),
         (lambda: preset("best"), tuple(PRESETS)),
+        (lambda: PseudoLabelSettings(precision="half"), PRECISIONS),
     ]:
         with pytest.raises(SettingError) as caught:
             make()
@@ -130,12 +139,23 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     assert len(CondenseSettings(ladder=(Rung((Branch(),), 0.0),)).ladder) == 1
 
 
+def test_a_cpu_computes_in_float32_alone(demo_graph: Data, tmp_path: Path) -> None:
+    words = "precision is bfloat16, but device is cpu: give a GPU"
+    with pytest.raises(SettingError, match=words):
+        plgc.condense(demo_graph, nodes=10, precision="bfloat16")
+    with pytest.raises(SettingError, match=words):
+        plgc.condense_sources([demo_graph], tmp_path / "out", nodes=10, precision="bfloat16")
+    assert not (tmp_path / "out").exists()
+    check_precision(adapted(CondenseSettings(), None, None, "bfloat16"), "cuda:0")
+
+
 # Dictionaries
 
 
 def altered(settings: object, **given: object) -> Any:
     """Settings of the same kind, none of whose values is the one it was, whatever fields there are."""
     choices = {"kind": KINDS, "start": ("means", "nodes"), "scaling": SCALINGS, "preset": ("mine", "yours")}
+    choices["precision"] = PRECISIONS
     values = dict(given)
     for item in fields(settings):
         before = getattr(settings, item.name)
