@@ -35,6 +35,10 @@ PARTS = {
 }
 MEMORY = "4GiB"  # allowed on a CPU: small graphs fit, those of arxiv's size are trained on in batches
 REDDIT_MEMORY = "12GiB"
+LARGER = {  # nodes, and entries with both directions of every edge, as OGB states them
+    "ogbn-products": (2_449_029, 2 * 61_859_140),
+    "ogbn-papers100M": (111_059_956, 2 * 1_615_685_872),
+}
 
 
 @dataclass(frozen=True)
@@ -161,12 +165,15 @@ class Bench:
             found.append(one)
             self._line(f"{one['nodes']:,} nodes, {one['entries']:,} entries", f"{one['seconds']:.1f} s{_memory(one)}")
         size = np.log([one["nodes"] + one["entries"] for one in found])
-        exponents = {
-            name: float(np.polyfit(size, np.log([one[name] for one in found]), 1)[0])
-            for name in ("seconds", "peak_memory_bytes")
+        fitted = {
+            name: np.polyfit(size, np.log([one[name] for one in found]), 1) for name in ("seconds", "peak_memory_bytes")
         }
+        exponents = {name: float(fit[0]) for name, fit in fitted.items()}
         self._line("exponent in nodes + entries", f"{exponents['seconds']:.2f}")
-        self._keep("growth", "generated", {"runs": found, "exponents": exponents})
+        projected = {name: float(np.exp(np.polyval(fitted["seconds"], np.log(sum(of))))) for name, of in LARGER.items()}
+        for name, seconds in projected.items():
+            self._line(f"projected to the size of {name}", f"{seconds:,.0f} s")
+        self._keep("growth", "generated", {"runs": found, "exponents": exponents, "projected_seconds": projected})
 
     def reddit_sized(self) -> None:
         """(g)."""

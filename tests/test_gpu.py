@@ -14,12 +14,14 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc import checkpoint, gpu_product, pseudo_labels
-from plgc.graphs import citation_graph
+from plgc.cli import main
+from plgc.graphs import citation_graph, save_npz
 from plgc.inputs import prepare
 from plgc.propagate import build_adjacency, drop_edges, propagate
 from plgc.pseudo_labels import embed, start_stage_one, train_epoch
 from plgc.sinkhorn import sinkhorn
 from plgc.sparse_product import multiply
+from plgc.theory import diagnose
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 AGREEMENT = 1e-2  # of X' and Ỹ made on a CPU and on a GPU, relative to their size: stated in docs/scale.md
@@ -173,10 +175,85 @@ def test_training_does_not_wait_but_for_the_size_of_a_view_and_the_assignment(gr
     settings = plgc.config.preset("default").pseudo_labels
     stage = start_stage_one(inputs, 20, plgc.config.STRICT, settings, 0)
     train_epoch(stage, inputs)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as seen:
         train_epoch(stage, inputs)
     counts = {event.key: event.count for event in seen.key_averages()}
     views = 2 * len(plgc.config.STRICT)
     looks = 2 * (1 + -(-settings.max_iterations // 4) + 1)  # per view: the range, every fourth iteration, the last
     assert counts["aten::nonzero"] <= views
     assert counts.get("aten::_local_scalar_dense", 0) <= views + looks + 1  # and the loss
+
+
+@pytest.fixture(scope="module")
+def file(graph: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graph as a file, for the commands."""
+    return save_npz(graph, tmp_path_factory.mktemp("gpu") / "graph.npz")
+
+
+def command(*words: object) -> None:
+    """A command that goes well."""
+    assert main([*map(str, words), "-q"]) == 0
+
+
+def predicted(model: Path, file: Path, device: str, *words: object) -> tuple[list[list[str]], torch.Tensor]:
+    """What a model predicts on a device: the rows of its answers without the probabilities, and these."""
+    out = model.with_name(f"{device}.csv")
+    command("predict", model, "--graph", file, *words, "--device", device, "-o", out)
+    rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
+    return [row[:-1] for row in rows], torch.tensor([float(row[-1]) for row in rows])
+
+
+@pytest.mark.parametrize("task", ["node", "link"])
+def test_a_model_trained_there_answers_the_same_here(task: str, graph: Data, file: Path, tmp_path: Path) -> None:
+    made = plgc.condense(graph, nodes=30, seed=1).save(tmp_path / "condensed.safetensors")
+    models = {device: tmp_path / f"{device}.safetensors" for device in ("cpu", "cuda")}
+    for device, model in models.items():
+        command("train", made, "--graph", file, "--task", task, "--device", device, "-o", model)
+    sizes = {model.stat().st_size for model in models.values()}
+    assert max(sizes) - min(sizes) < 200  # of links, the description holds scores of as many digits as they have
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("".join(f"{node},{(7 * node + 1) % 1500}\n" for node in range(0, 1500, 3)))
+    words = ["--pairs", pairs] if task == "link" else []
+    here, there = (predicted(models["cuda"], file, device, *words) for device in ("cpu", "cuda"))
+    assert here[0] == there[0]
+    torch.testing.assert_close(here[1], there[1], rtol=0, atol=1e-4)
+
+
+def test_a_model_is_loaded_where_it_is_asked_for(graph: Data, tmp_path: Path) -> None:
+    backbone = plgc.reconstruct(plgc.condense(graph, nodes=30, seed=1), device="cuda")
+    model = plgc.finetune(backbone, plgc.load_graph(graph), shots=3)
+    loaded = plgc.load_model(model.save(tmp_path / "model.safetensors"), device="cuda")
+    assert isinstance(loaded, plgc.NodeModel)
+    assert {tensor.device.type for tensor in (*loaded.backbone.parameters(), loaded.head.weight)} == {"cuda"}
+    found = loaded.predict_proba(graph)
+    assert not found.is_cuda
+    assert torch.equal(found, model.predict_proba(graph))
+
+
+@pytest.mark.parametrize("given", [["--edges", "train"], ["--method", "coarsening"], ["--method", "ctgc"]])
+def test_a_report_is_made_there(given: list[str], file: Path, tmp_path: Path) -> None:
+    """Of files with pseudo-labels (and links to predict), with labels and edges, with centroids and edges."""
+    made = tmp_path / "condensed.safetensors"
+    command("condense", file, "--nodes", 30, *given, "--device", "cuda", "-o", made)
+    command("report", made, "--graph", file, "--seeds", 1, "--device", "cuda", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "What does it look like?" in page
+    assert ("AUROC of test edges" in page) == ("--edges" in given)
+
+
+def test_several_files_are_reported_on_there(graph: Data, file: Path, tmp_path: Path) -> None:
+    made = [plgc.condense(graph, nodes=30, seed=seed).save(tmp_path / str(seed)) for seed in range(2)]
+    command("report", *made, "--graph", file, "--seeds", 1, "--device", "cuda", "-o", tmp_path / "report.html")
+    assert "all 2, by heads" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_bounds_agree_with_the_cpu(graph: Data) -> None:
+    condensed = plgc.condense(graph, nodes=30, seed=1)
+    here, there = (diagnose(condensed, graph, device=device) for device in ("cpu", "cuda"))
+    assert there.sigma == pytest.approx(here.sigma, rel=AGREEMENT)
+    assert there.gap == pytest.approx(here.gap, rel=AGREEMENT)
+
+
+def test_the_demo_runs_there(file: Path, tmp_path: Path) -> None:
+    command("demo", "--graph", file, "--device", "cuda", "-o", tmp_path / "demo")
+    assert (tmp_path / "demo" / "condensed.safetensors").is_file()

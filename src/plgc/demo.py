@@ -41,6 +41,7 @@ def run_demo(
     shots: int = 3,
     seeds: int = 3,
     seed: int = 0,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run the demo and leave ``condensed.safetensors`` and ``figure.png`` in a folder.
@@ -52,6 +53,7 @@ def run_demo(
         shots: labels per class in the few-label comparison.
         seeds: label draws, rebuilds and initialisations to average over.
         seed: of the condensation.
+        device: where to compute, such as ``cpu`` or ``cuda``.
         progress: called as ``progress(message, done, total)``.
 
     Returns:
@@ -70,14 +72,15 @@ def run_demo(
 
     total = int(data.num_nodes or 0)
     count = max(2, round(RATIO * total)) if nodes is None else nodes
-    condense(data, nodes=count, seed=seed, progress=nested(progress, "condense", 0, STEPS)).save(path)
+    inner = nested(progress, "condense", 0, STEPS)
+    condense(data, nodes=count, seed=seed, device=device, progress=inner).save(path)
     condensed = CondensedGraph.load(path)  # from here on, only what is in the file
-    backbone = reconstruct(condensed, seed=seed)
+    backbone = reconstruct(condensed, seed=seed, device=device)
     finetune(backbone, data, shots=shots, seed=seed)
     own_seconds = time.perf_counter() - start
 
-    few = _compare(condensed, data, shots, seeds, progress, 1)
-    everything = _compare(condensed, data, None, seeds, progress, 3)
+    few = _compare(condensed, data, shots, seeds, device, progress, 1)
+    everything = _compare(condensed, data, None, seeds, device, progress, 3)
     costs = {
         WHOLE: {"nodes": total, "bytes": graph_bytes(data), "seconds": few.pop("seconds")},
         OURS: {"nodes": condensed.num_nodes, "bytes": path.stat().st_size, "seconds": own_seconds},
@@ -129,18 +132,24 @@ def graph_bytes(data: Data) -> int:
 
 
 def _compare(
-    condensed: CondensedGraph, data: Data, shots: int | None, seeds: int, progress: Progress | None, step: int
+    condensed: CondensedGraph,
+    data: Data,
+    shots: int | None,
+    seeds: int,
+    device: str,
+    progress: Progress | None,
+    step: int,
 ) -> dict[str, Any]:
     """Test accuracy of every method with so many labels, and the ``seconds`` of one training on the whole graph."""
     labels = "all labels" if shots is None else f"{shots} labels per class"
     inner = nested(progress, f"{labels}, rebuilt and controls", step, STEPS)
-    ours = evaluate([condensed], data, seeds=seeds, shots=shots, progress=inner)
+    ours = evaluate([condensed], data, seeds=seeds, shots=shots, device=device, progress=inner)
     inner = nested(progress, f"{labels}, whole graph", step + 1, STEPS)
     runs = []
     for seed in range(seeds):
         if inner is not None:
             inner(f"seed {seed}", seed, seeds)
-        runs.append(train_whole_graph(data, shots=shots, seed=seed))
+        runs.append(train_whole_graph(data, shots=shots, seed=seed, device=device))
     whole = summarize(runs)
     return {
         WHOLE: whole["accuracy"],

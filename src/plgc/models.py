@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Literal, overload
 
+from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.backbone import Backbone
@@ -79,8 +81,12 @@ def finetune(
     return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
 
 
-def load_model(path: str | os.PathLike[str]) -> NodeModel | LinkModel:
+def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeModel | LinkModel:
     """Open a model made by ``save``; anything else is refused with the reason.
+
+    Args:
+        path: the file.
+        device: where the model is to compute; what it predicts comes back to the CPU.
 
     Example:
         >>> import plgc
@@ -93,8 +99,11 @@ def load_model(path: str | os.PathLike[str]) -> NodeModel | LinkModel:
     kinds = {node.FORMAT: NodeModel, link_model.FORMAT: LinkModel}
     try:
         found, backbone, head, settings, names = read_model(path, tuple(kinds))
-        return kinds[found].from_file(backbone, head, settings, names)
+        model = kinds[found].from_file(backbone, head, settings, names)
     except ArtifactError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, PLGCError) as error:
         raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error
+    model.backbone.to(device)  # here, where a device that is not there does not pass for a damaged file
+    moved = {name: value.to(device) for name, value in vars(model.head).items() if isinstance(value, Tensor)}
+    return replace(model, head=replace(model.head, **moved))

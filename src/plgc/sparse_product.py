@@ -29,7 +29,7 @@ def multiply(matrix: Tensor, dense: Tensor) -> Tensor:
         return gpu_product.gathered_product(matrix, dense)
     gathers = not dense.is_cuda and dense.dtype == torch.float32 == matrix.dtype
     if not gathers or dense.numel() == 0 or matrix.values().numel() == 0:
-        return matrix @ dense
+        return (matrix @ dense.to(matrix.dtype)).to(dense.dtype)
     sums, *_ = torch.embedding_bag(
         dense.detach().contiguous(),
         matrix.col_indices(),

@@ -84,6 +84,7 @@ def diagnose(
     *,
     kind: str = "gcn",
     seed: int = 0,
+    device: str = "cpu",
     delta: float = 0.05,
     beta: float = 4.0,
 ) -> Diagnosis:
@@ -94,6 +95,7 @@ def diagnose(
         graph: the graph it was made from, or another with the same features. Labels are not read.
         kind: the backbone's kind, as in :func:`plgc.reconstruct`.
         seed: of the backbone's initial weights and of the halves.
+        device: where to rebuild and to embed; what follows is computed on the CPU.
         delta: δ, the probability with which the bound may fail.
         beta: β, the margin of (iii): ε_max ≤ Δ/β.
     """
@@ -104,7 +106,8 @@ def diagnose(
         )
     _check(delta, beta)
     settings = BackboneSettings(kind=kind, skip=False)  # only what was learned: the theorem is about z, not about Â²X
-    embedding = reconstruct(condensed, seed=seed, settings=settings).embed(graph).double()
+    backbone = reconstruct(condensed, seed=seed, device=device, settings=settings)
+    embedding = backbone.embed(graph).cpu().double()
     labels = condensed.pseudo_labels.double()
     assignment = nearest(embedding, labels)
     return measure(embedding, assignment, len(labels), condensed.blocks, seed=seed, delta=delta, beta=beta)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import torch
 import plgc
 from plgc.cli import options
 from plgc.config import PRESETS
+from plgc.demo import run_demo
 from plgc.encoder import KINDS
+from plgc.graphs import citation_graph, save_npz
 
 NODES, CLASSES, KEPT = 300, 3, 12
 
@@ -100,7 +103,7 @@ def test_train_then_predict(run: Any, graph: Path, train_run: Any, model: Path, 
     assert train_run.result["shots"] == 5
     assert train_run.result["val"]["accuracy"] > 100 / CLASSES
     out = tmp_path / "answers.csv"
-    result = run("predict", model, "--graph", graph, "-o", out, "--json").result
+    result = run("predict", model, "--graph", graph, "--device", "cpu", "-o", out, "--json").result
     data = plgc.load_graph(graph)
     expected = plgc.load_model(model).predict(data)
     with open(out, newline="") as file:
@@ -117,6 +120,15 @@ def test_predict_needs_no_labels(run: Any, graph: Path, unlabelled: Path, model:
     for name, source in (("with.csv", graph), ("without.csv", unlabelled)):
         assert run("predict", model, "--graph", source, "-o", tmp_path / name).code == 0
     assert (tmp_path / "with.csv").read_bytes() == (tmp_path / "without.csv").read_bytes()
+
+
+def test_demo(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plgc.demo.run_demo", partial(run_demo, seeds=1))  # three take three times as long
+    tiny = save_npz(citation_graph(nodes=100, classes=2, features=30), tmp_path / "tiny.npz")
+    done = run("demo", "--graph", tiny, "--device", "cpu", "-o", tmp_path / "demo")
+    assert (done.code, done.err) == (0, "")
+    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Left behind: "):
+        assert word in done.out
 
 
 def test_data_list_and_get(run: Any, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import pytest
 @pytest.fixture(scope="module")
 def links(run: Any, artifact: Path, graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("links") / "links.safetensors"
-    result = run("train", artifact, "--graph", graph, "--task", "link", "-o", path, "--json").result
+    given = ["--graph", graph, "--task", "link", "--device", "cpu"]
+    result = run("train", artifact, *given, "-o", path, "--json").result
     assert result["task"] == "link"
     assert 0.5 < result["val"]["auroc"] <= 1
     return path

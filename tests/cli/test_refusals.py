@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import plgc
 from plgc.graphs import citation_graph, save_npz
 
 NODES, KEPT = 300, 12
@@ -134,6 +135,23 @@ def test_bad_graphs_are_refused(
 )
 def test_bad_settings_are_refused(run: Any, given: list[object], words: str, graph: Path, tmp_path: Path) -> None:
     refused(run, "bad-setting", words, "condense", graph, *given, "-o", tmp_path / "out.safetensors")
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_work(
+    run: Any, graph: Path, artifact: Path, model: Path, tmp_path: Path
+) -> None:
+    for command in (
+        ["train", artifact, "--graph", graph, "-o", tmp_path / "m.safetensors"],
+        ["evaluate", artifact, "--graph", graph],
+        ["inspect", artifact, "--graph", graph, "--theory"],
+        ["predict", model, "--graph", graph, "-o", tmp_path / "p.csv"],
+        ["report", artifact, "--graph", graph, "-o", tmp_path / "r.html"],
+        ["demo", "--graph", graph, "-o", tmp_path / "demo"],
+    ):
+        refused(run, "bad-setting", "device 'abacus' cannot be used", *command, "--device", "abacus")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    with pytest.raises(RuntimeError, match="abacus"):  # and not: the file is damaged
+        plgc.load_model(model, device="abacus")
 
 
 def test_bad_places_are_refused_before_the_work(

@@ -12,7 +12,8 @@ from plgc.report import build_report
 
 def test_report_is_the_python_function(run: Any, artifact: Path, graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "report.html"
-    done = run("report", artifact, "--graph", graph, "--seeds", 1, "--seed", 2, "-o", out, "--json")
+    given = ["--graph", graph, "--seeds", 1, "--seed", 2, "--device", "cpu"]
+    done = run("report", artifact, *given, "-o", out, "--json")
     assert done.result["report"] == str(out)
     assert done.result["bytes"] == out.stat().st_size
     assert out.read_text(encoding="utf-8") == build_report([artifact], graph=graph, seeds=1, seed=2)

@@ -13,11 +13,13 @@ from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import (
     GRAPH_HELP,
     Column,
+    Device,
     Features,
     FeaturesSeed,
     Json,
     NodesTable,
     Standardize,
+    check_device,
     examples,
 )
 from plgc.cli.output import seconds, show, size, spread, table
@@ -40,6 +42,7 @@ def demo(
     standardize: Standardize = False,
     features: Features = None,
     features_seed: FeaturesSeed = None,
+    device: Device = "cpu",
     json: Json = False,
     _verbose: Verbose = False,
     _quiet: Quiet = False,
@@ -52,11 +55,12 @@ def demo(
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
     check_writable(output / "condensed.safetensors")
+    check_device(device)
     from plgc.demo import run_demo
 
     data = named.open()
     with working() as progress:
-        result = run_demo(data, output, progress=progress)
+        result = run_demo(data, output, device=device, progress=progress)
     show(result, _text(result), json)
 
 

@@ -14,6 +14,7 @@ from plgc.cli.options import (
     GRAPH_HELP,
     Backbone,
     Column,
+    Device,
     Features,
     FeaturesSeed,
     Json,
@@ -21,6 +22,7 @@ from plgc.cli.options import (
     NodesTable,
     Seed,
     Standardize,
+    check_device,
     examples,
 )
 from plgc.cli.output import derived_text, facts, partition_text, show, size, table, view_text
@@ -53,6 +55,7 @@ def inspect(
     standardize: Standardize = False,
     features: Features = None,
     features_seed: FeaturesSeed = None,
+    device: Device = "cpu",
     json: Json = False,
     _verbose: Verbose = False,
     _quiet: Quiet = False,
@@ -80,6 +83,7 @@ def inspect(
     result = describe(file)
     text = description(result)
     if graph is not None:
+        check_device(device)
         import plgc
         from plgc.theory import diagnose
 
@@ -87,7 +91,7 @@ def inspect(
         check_features([condensed], data)
         with working() as progress:
             progress(f"embedding {data.name}", 0, 1)
-            found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta)
+            found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta, device=device)
         diagnosis = {"graph": data.name, "backbone": backbone.value, "seed": seed, **found.to_dict()}
         result["theory"] = diagnosis
         text = f"{text}\n\n{theory_text(diagnosis)}"

@@ -80,6 +80,7 @@ def train(
     standardize: Standardize = False,
     features: Features = None,
     features_seed: FeaturesSeed = None,
+    device: Device = "cpu",
     json: Json = False,
     _verbose: Verbose = False,
     _quiet: Quiet = False,
@@ -98,6 +99,7 @@ def train(
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
     check_writable(output)
+    check_device(device)
     import plgc
     from plgc.evaluation import common_view, graph_for
     from plgc.graphs.derive import derived_of
@@ -107,7 +109,9 @@ def train(
     opened = named.open()
     check_features(condensed, opened)
     data = graph_for(opened, common_view(condensed), split, seed)
-    rebuilt = plgc.reconstruct(condensed, kind=backbone.value, seed=seed, combine=combine, weights=shares)
+    rebuilt = plgc.reconstruct(
+        condensed, kind=backbone.value, seed=seed, device=device, combine=combine, weights=shares
+    )
     result: dict[str, Any] = {
         "model": str(output),
         "task": task.value,

@@ -14,7 +14,18 @@ import typer
 
 from plgc.cli.graph import Named
 from plgc.cli.messages import Quiet, Verbose, working
-from plgc.cli.options import Column, Features, FeaturesSeed, Graph, Json, NodesTable, Standardize, examples
+from plgc.cli.options import (
+    Column,
+    Device,
+    Features,
+    FeaturesSeed,
+    Graph,
+    Json,
+    NodesTable,
+    Standardize,
+    check_device,
+    examples,
+)
 from plgc.cli.output import facts, show
 from plgc.errors import SettingError
 from plgc.files import check_writable, write_atomically
@@ -47,6 +58,7 @@ def predict(
     standardize: Standardize = False,
     features: Features = None,
     features_seed: FeaturesSeed = None,
+    device: Device = "cpu",
     json: Json = False,
     _verbose: Verbose = False,
     _quiet: Quiet = False,
@@ -60,10 +72,11 @@ def predict(
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
     check_writable(output)
+    check_device(device)
     import plgc
 
     start = time.perf_counter()
-    loaded = plgc.load_model(model)
+    loaded = plgc.load_model(model, device=device)
     if isinstance(loaded, plgc.LinkModel) and pairs is None:
         raise typer.BadParameter("this model predicts links: name the pairs of nodes to score with --pairs")
     if isinstance(loaded, plgc.NodeModel) and pairs is not None:

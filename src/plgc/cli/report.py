@@ -13,6 +13,7 @@ from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import (
     GRAPH_HELP,
     Column,
+    Device,
     Features,
     FeaturesSeed,
     Json,
@@ -20,6 +21,7 @@ from plgc.cli.options import (
     Seed,
     Shots,
     Standardize,
+    check_device,
     examples,
 )
 from plgc.cli.output import facts, seconds, show, size
@@ -58,6 +60,7 @@ def report(
     standardize: Standardize = False,
     features: Features = None,
     features_seed: FeaturesSeed = None,
+    device: Device = "cpu",
     json: Json = False,
     _verbose: Verbose = False,
     _quiet: Quiet = False,
@@ -73,6 +76,7 @@ def report(
         given = "--nodes-table" if nodes_table else "an option on how to read a graph"
         raise typer.BadParameter(f"{given} belongs to a --graph: give both")
     check_writable(output)
+    check_device(device)
     from plgc.report import write_report
 
     start = time.perf_counter()
@@ -85,6 +89,7 @@ def report(
             seed=seed,
             seeds=seeds,
             shots=shots,
+            device=device,
             progress=progress,
         )
     result = {

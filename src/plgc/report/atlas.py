@@ -88,9 +88,11 @@ def pack(values: Tensor | np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(np.asarray(values), dtype=np.dtype(kind)).tobytes()).decode()
 
 
-def draw_atlas(names: Sequence[str], condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0) -> Atlas | None:
+def draw_atlas(
+    names: Sequence[str], condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu"
+) -> Atlas | None:
     """Lay the graph and the condensed graphs out; None where they do not fit into one embedding."""
-    found = embed_all(condensed, graph, seed)
+    found = embed_all(condensed, graph, seed, device)
     if found is None:
         return None
     generator = torch.Generator().manual_seed(seed)

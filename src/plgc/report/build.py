@@ -37,6 +37,7 @@ def write_report(
     seed: int = 0,
     seeds: int = 3,
     shots: int | None = None,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> Path:
     """Write a report as one HTML file, whole or not at all; arguments as in :func:`build_report`.
@@ -61,6 +62,7 @@ def write_report(
         seed=seed,
         seeds=seeds,
         shots=shots,
+        device=device,
         progress=progress,
     )
     return write_atomically(out, page.encode())
@@ -77,9 +79,10 @@ def build_report(
     seed: int = 0,
     seeds: int = 3,
     shots: int | None = None,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> str:
-    """Make the report's HTML. The same files, graph, seeds and number of threads give the same text.
+    """Make the report's HTML. On a CPU the same files, graph, seeds and number of threads give the same text.
 
     Args:
         files: condensed files, folders of them with a manifest, and folders of runs, in any mix. Several condensed
@@ -93,6 +96,7 @@ def build_report(
         seed: of every random choice, and the first of the seeds below.
         seeds: how often accuracy is measured; 0 leaves it out, which saves most of the time.
         shots: labels per class for a second comparison of accuracy.
+        device: where to compute, such as ``cpu`` or ``cuda``.
         progress: called with a message, the steps done and the steps in all.
 
     Raises:
@@ -104,15 +108,17 @@ def build_report(
     report("opening", 0, STEPS)
     given = open_all(files, runs, graph, graph_name, nodes_table, graph_options)
     report("looking at the files", 1, STEPS)
-    studies = [study(source, given.graph, seed) for source in given.sources]
+    studies = [study(source, given.graph, seed, device) for source in given.sources]
     scores, atlas = [], None
     if given.graph is not None and given.sources:
         if seeds:
             inner = nested(progress, "scoring", 2, STEPS)
-            scores = score_files(given.sources, given.graph, seed=seed, seeds=seeds, shots=shots, progress=inner)
+            scores = score_files(
+                given.sources, given.graph, seed=seed, seeds=seeds, shots=shots, device=device, progress=inner
+            )
         report("drawing the map", 3, STEPS)
         names, parts = [one.name for one in given.sources], [one.condensed for one in given.sources]
-        atlas = draw_atlas(names, parts, given.graph.data, seed)
+        atlas = draw_atlas(names, parts, given.graph.data, seed, device)
     name, repeat = (None, None) if given.graph is None else (given.graph.name, given.graph.given)
     several = len(studies) > 1
     sections: list[tuple[str, str, Html]] = []

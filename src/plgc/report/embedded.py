@@ -36,32 +36,39 @@ class Embedded:
 
 
 @torch.no_grad()
-def embed_all(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0) -> Embedded | None:
-    """Embed with what is rebuilt from the files: a backbone, CTGC's GNN, or a classifier for files with labels."""
+def embed_all(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu") -> Embedded | None:
+    """Embed with what is rebuilt from the files: a backbone, CTGC's GNN, or a classifier for files with labels.
+
+    Only that is computed on the device: what comes back is on the CPU.
+    """
     if len(condensed) == 1 and condensed[0].method == CTGC and condensed[0].pseudo_labels is not None:
         with torch.enable_grad():
-            rebuilt = rebuild_ctgc(condensed[0], seed=seed)
-        nodes = F.normalize(rebuilt.embed(rebuilt.prepare(graph)), dim=1)
-        synthetic = F.normalize(rebuilt.gnn(condensed[0].features, condensed_adjacency(condensed[0], "cpu")), dim=1)
+            rebuilt = rebuild_ctgc(condensed[0], seed=seed, device=device)
+        nodes = F.normalize(rebuilt.embed(rebuilt.prepare(graph)).cpu(), dim=1)
+        hidden = rebuilt.gnn(condensed[0].features.to(device), condensed_adjacency(condensed[0], device))
+        synthetic = F.normalize(hidden.cpu(), dim=1)
         return Embedded(nodes, synthetic, assign(nodes, F.normalize(condensed[0].pseudo_labels, dim=1)))
     if all(part.pseudo_labels is not None and part.edge_index is None for part in condensed):
         settings, how = BackboneSettings(skip=False), "heads" if len(condensed) > 1 else None
         with torch.enable_grad():
-            backbone = reconstruct(condensed, seed=seed, settings=settings, combine=how)
-        nodes, synthetic = backbone.embed(graph), torch.cat([backbone.embed_condensed(part) for part in condensed])
+            backbone = reconstruct(condensed, seed=seed, device=device, settings=settings, combine=how)
+        nodes = backbone.embed(graph).cpu()
+        synthetic = torch.cat([backbone.embed_condensed(part).cpu() for part in condensed])
         centres = condensed[0].pseudo_labels if len(condensed) == 1 else None
         return Embedded(nodes, synthetic, assign(nodes, synthetic if centres is None else centres))
     if not all(part.labels is not None for part in condensed):
         return None
     whole = condensed[0] if len(condensed) == 1 else put_together(condensed)
     with torch.enable_grad():
-        model = train_on_condensed(whole, seed=seed)
+        model = train_on_condensed(whole, seed=seed, device=device)
     adjacency = None
     if whole.edge_index is not None:
-        adjacency = build_adjacency(whole.edge_index, whole.num_nodes, whole.edge_weight)
-    hidden = model.gnn.body(whole.features, adjacency)
+        weight = None if whole.edge_weight is None else whole.edge_weight.to(device)
+        adjacency = build_adjacency(whole.edge_index.to(device), whole.num_nodes, weight)
+    hidden = model.gnn.body(whole.features.to(device), adjacency)
     assert isinstance(hidden, Tensor)
-    nodes, synthetic = F.normalize(model.embed(model.prepare(graph)), dim=1), F.normalize(hidden, dim=1)
+    nodes = F.normalize(model.embed(model.prepare(graph)).cpu(), dim=1)
+    synthetic = F.normalize(hidden.cpu(), dim=1)
     return Embedded(nodes, synthetic, assign(nodes, synthetic))
 
 

@@ -78,6 +78,7 @@ def score_files(
     seed: int = 0,
     seeds: int = 3,
     shots: int | None = None,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> list[Scores]:
     """Score files on the tasks that they and the graph allow: nodes with labels, links where edges were hidden.
@@ -88,6 +89,7 @@ def score_files(
         seed: the first seed.
         seeds: how many.
         shots: labels per class for a second comparison, of files with pseudo-labels.
+        device: where to compute.
         progress: called with a message, steps done and steps in all.
     """
     tasks: list[tuple[str, int | None]] = [("node", None)] if graph.labelled else []
@@ -96,7 +98,9 @@ def score_files(
     if all(one.condensed.seen["edges"] == "train" for one in sources):
         tasks.append(("link", None))
     return [
-        _score(sources, graph, task, few, seed, seeds, nested(progress, f"{task} prediction", place, len(tasks)))
+        _score(
+            sources, graph, task, few, seed, seeds, device, nested(progress, f"{task} prediction", place, len(tasks))
+        )
         for place, (task, few) in enumerate(tasks)
     ]
 
@@ -108,9 +112,10 @@ def _score(
     shots: int | None,
     seed: int,
     seeds: int,
+    device: str,
     progress: Progress | None,
 ) -> Scores:
-    asked: dict[str, Any] = {"task": task, "seeds": seeds, "first_seed": seed, "shots": shots}
+    asked: dict[str, Any] = {"task": task, "seeds": seeds, "first_seed": seed, "shots": shots, "device": device}
     metric, rows, notes = MAIN_METRIC[task], [], []
     result: dict[str, Any] = {}
     report, steps = progress or silent, min(ALONE, len(sources)) + 2
@@ -158,13 +163,13 @@ def _whole(sources: Sequence[OpenSource], graph: OpenGraph, metric: str, asked: 
     """A GNN trained on everything that the first file's condensation had to go by."""
     seen = common_view([sources[0].condensed])
     protocol = Protocol(asked["task"], asked["shots"], inductive=seen["nodes"] == "train")
-    found = []
+    device, found = asked["device"], []
     for seed in range(asked["first_seed"], asked["first_seed"] + asked["seeds"]):
         case = draw_case(graph_for(graph.source, seen, 0, seed), protocol, seed, seen.get("edge_seed"))
         if asked["task"] == "link":
-            found.append(score_whole_link(case, seed=seed))
+            found.append(score_whole_link(case, seed=seed, device=device))
         else:
-            found.append(score(learn("whole", case, seed=seed), case, "node", seed=seed))
+            found.append(score(learn("whole", case, seed=seed, device=device), case, "node", seed=seed))
     return _row(NAMES["whole"], summarize(found)[metric], "whole")
 
 

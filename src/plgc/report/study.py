@@ -79,12 +79,12 @@ class Study:
     same: bool | None = None
 
 
-def study(source: OpenSource, graph: OpenGraph | None, seed: int = 0) -> Study:
+def study(source: OpenSource, graph: OpenGraph | None, seed: int = 0, device: str = "cpu") -> Study:
     """Look at one condensed graph."""
     condensed, content = source.condensed, source.path.read_bytes()
     ours = condensed.pseudo_labels is not None and condensed.edge_index is None
-    theory, note = _theory(condensed, graph, seed) if ours else (None, None)
-    losses = reconstruct(condensed, seed=seed).losses if ours else []
+    theory, note = _theory(condensed, graph, seed, device) if ours else (None, None)
+    losses = reconstruct(condensed, seed=seed, device=device).losses if ours else []
     return Study(
         name=source.name,
         condensed=condensed,
@@ -128,11 +128,13 @@ def _reconstructed(condensed: CondensedGraph, losses: Sequence[float]) -> float 
     return 1 - losses[-1] / variance if variance > 0 else None
 
 
-def _theory(condensed: CondensedGraph, graph: OpenGraph | None, seed: int) -> tuple[Diagnosis | None, str | None]:
+def _theory(
+    condensed: CondensedGraph, graph: OpenGraph | None, seed: int, device: str
+) -> tuple[Diagnosis | None, str | None]:
     if graph is None:
         return None, "The bounds are about a graph's embedding: give the report --graph to see them."
     try:
-        return diagnose(condensed, graph.data, seed=seed), None
+        return diagnose(condensed, graph.data, seed=seed, device=device), None
     except GraphError as error:
         return None, str(error)
 

@@ -231,7 +231,7 @@ def train_whole_link(
         return SLOPE * (cosine - THRESHOLD) + gamma * (popularity[pairs[0]] + popularity[pairs[1]])
 
     best, kept = -1.0, torch.empty(0)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[inputs.device] if inputs.device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout draws from torch's own generator
         for _ in range(epochs):
             model.train()
