@@ -9,7 +9,6 @@ from torch_geometric.data import Data
 from plgc.config import Branch, PseudoLabelSettings
 from plgc.inputs import Inputs, prepare
 from plgc.pseudo_labels import (
-    Moments,
     StageOne,
     decorrelation_loss,
     embed,
@@ -42,15 +41,33 @@ def test_decorrelation_equals_the_standardised_formula() -> None:
     a, b = ((view - view.mean(0)) / view.std(0, correction=0) for view in (first, second))
     identity = torch.eye(6, dtype=torch.float64)
     expected = -(a * b).sum() / 50 + 0.3 * sum((identity - v.T @ v / 50).pow(2).sum() for v in (a, b))
-    found = decorrelation_loss(Moments(first), Moments(second), 0.3)
+    found = decorrelation_loss(standardize(first), standardize(second), 0.3)
     assert torch.allclose(found, expected.to(torch.float64), atol=1e-5)
+
+
+def test_standardising_has_the_gradient_of_its_formula() -> None:
+    hidden = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3 + 2
+    hidden.requires_grad_()
+    assert torch.allclose(standardize(hidden), (hidden - hidden.mean(0)) / hidden.std(0, correction=0))
+    assert torch.autograd.gradcheck(standardize, hidden)
+
+
+def test_a_constant_column_standardises_to_zeros() -> None:
+    hidden = torch.rand(20, 3, generator=torch.Generator().manual_seed(0))
+    hidden[:, 1] = 0.7
+    hidden.requires_grad_()
+    result = standardize(hidden)
+    result.square().sum().backward()
+    assert float(result[:, 1].detach().abs().max()) < 0.1
+    assert hidden.grad is not None
+    assert bool(torch.isfinite(hidden.grad).all())
 
 
 def test_decorrelation_is_least_for_equal_uncorrelated_views() -> None:
     generator = torch.Generator().manual_seed(0)
     basis = torch.linalg.qr(torch.randn(40, 5, generator=generator) - 0.0)[0]
     basis = torch.linalg.qr(basis - basis.mean(0))[0]
-    assert float(decorrelation_loss(Moments(basis), Moments(basis), 1.0)) == pytest.approx(-5.0, abs=1e-3)
+    assert float(decorrelation_loss(standardize(basis), standardize(basis), 1.0)) == pytest.approx(-5.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("decorrelation", [0.0, 1e-3])
@@ -59,7 +76,7 @@ def test_prototype_scores_are_the_inner_products_of_unit_vectors(inputs: Inputs,
     hidden = [encoder(inputs.x, inputs.adjacency).detach() for encoder in stage.encoders]
     parts = [standardize(part) for part in hidden] if decorrelation else hidden
     expected = unit_blocks(torch.cat(parts, 1), stage.blocks) @ unit_blocks(stage.prototypes, stage.blocks).t()
-    assert torch.allclose(prototype_scores(stage, [Moments(part) for part in hidden]), expected, atol=1e-4)
+    assert torch.allclose(prototype_scores(stage, parts), expected, atol=1e-4)
     assert torch.allclose(embed(stage, inputs), unit_blocks(torch.cat(parts, 1), stage.blocks), atol=1e-5)
 
 
@@ -84,7 +101,7 @@ def test_swapped_prediction_equals_the_papers_formula(inputs: Inputs, hard: bool
 
     stage = begin(inputs, hard_targets=hard, temperature=0.2)
     generator = torch.Generator().manual_seed(1)
-    views = [[Moments(torch.randn(30, width, generator=generator)) for width in stage.blocks] for _ in range(2)]
+    views = [[torch.randn(30, width, generator=generator) for width in stage.blocks] for _ in range(2)]
     scores = [prototype_scores(stage, view).detach() for view in views]
     plans = [sinkhorn(s, epsilon=0.05, tolerance=0.05, max_iterations=20) for s in scores]
     targets = [F.one_hot(p.hard, 10).float() if hard else p.plan for p in plans]
