@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch_geometric.data import Data
 
 import plgc
-from plgc import batches, config
+from plgc import batches, config, pseudo_labels
 from plgc.batches import Supply, batch_size, draw_batch, parse_memory, read_everyone, take_nodes
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.errors import SettingError
@@ -185,3 +186,54 @@ def test_the_look_is_always_the_same(graph: Data, small: None) -> None:
     assert 48 <= first.num_nodes <= 96  # three parts, and nodes around them
     assert torch.equal(dense(first), dense(second))
     assert Supply(inputs).look is inputs
+
+
+# Graphs with more nodes than are assigned at a time
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> int:
+    """As on a large graph: at most 250 nodes of the 600 are assigned while training."""
+    for module in (pseudo_labels, batches):
+        monkeypatch.setattr(module, "SAMPLE", 250)
+    return 250
+
+
+def test_a_large_graph_is_assigned_in_samples_and_in_the_end_as_a_whole(
+    graph: Data, few_at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    real = pseudo_labels.prototype_scores
+
+    def watched(*arguments: Any) -> torch.Tensor:
+        scores = real(*arguments)
+        seen.append(len(scores))
+        return scores
+
+    monkeypatch.setattr(pseudo_labels, "prototype_scores", watched)
+    condensed = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
+    assert set(seen) == {200}  # every third node
+    assert int(condensed.counts.sum()) == 600
+    assert "batch_nodes" not in condensed.chosen
+    assert torch.equal(condensed.features, plgc.condense(graph, nodes=20, seed=1, settings=SMALL).features)
+
+
+def test_samples_leave_the_pseudo_labels_about_as_good(graph: Data, few_at_a_time: int) -> None:
+    sampled = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pseudo_labels, batches):
+            patch.setattr(module, "SAMPLE", 32_768)
+        whole = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
+    scores = [
+        plgc.finetune(plgc.reconstruct(file, seed=0), graph, seed=0).evaluate(graph)["accuracy"]
+        for file in (sampled, whole)
+    ]
+    assert scores[0] > scores[1] - 4
+
+
+def test_a_halo_is_not_sampled(graph: Data, few_at_a_time: int) -> None:
+    part = graph.clone()
+    part.core_mask = torch.arange(600) < 450
+    condensed = plgc.condense(part, nodes=20, seed=1, settings=SMALL)
+    assert int(condensed.counts.sum()) == 450
+    assert condensed.source["halo"] == 150
