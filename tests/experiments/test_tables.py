@@ -320,3 +320,8 @@ def test_records_of_elsewhere_are_left_out(grid: Experiment, records: list[dict[
 def test_unknown_metric_is_refused(grid: Experiment, records: list[dict[str, Any]]) -> None:
     with pytest.raises(SettingError, match="no metric 'auroc' in the records: choose accuracy, macro_f1"):
         make_table(grid, records, "auroc")
+
+
+def test_markdown_takes_nothing_in_a_table_for_markup() -> None:
+    table = Table("t", ("method", "accuracy"), (("a|b", "2 failed [1][2]"),), 1, ("[1] no",), ())
+    assert to_markdown(table).splitlines()[2:] == [r"| a\|b | 2 failed \[1\]\[2\] |", "", r"- \[1\] no"]

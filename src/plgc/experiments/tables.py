@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,10 +92,15 @@ def to_text(table: Table) -> str:
 def to_markdown(table: Table) -> str:
     """The table and its notes, without a title."""
     sides = ["---" if i < table.names else "---:" for i in range(len(table.head))]
-    lines = [[cell.replace("|", "\\|") for cell in line] for line in (table.head, *table.rows)]
+    lines = [[_plain(cell) for cell in line] for line in (table.head, *table.rows)]
     lines.insert(1, sides)
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return rows + "\n\n" + "\n".join(f"- {note}" for note in table.notes) + "\n"
+    return rows + "\n\n" + "\n".join(f"- {_plain(note)}" for note in table.notes) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text that is no markup: two footnotes side by side would pass for a link."""
+    return re.sub(r"([|\[\]])", r"\\\1", text)
 
 
 def to_csv(table: Table) -> str:
