@@ -54,8 +54,8 @@ def demo(
     """
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
-    check_writable(output / "condensed.safetensors")
     check_device(device)
+    check_writable(output / "condensed.safetensors")
     from plgc.demo import run_demo
 
     data = named.open()
