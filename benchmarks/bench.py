@@ -123,12 +123,12 @@ class Bench:
         ratio = condensing["seconds"] / self.whole
         self._title(f"(b) condensing to {self.sizes.nodes} nodes, {graph}")
         self._line("whole-graph training, extrapolated", f"{self.whole:.0f} s{_memory(training)}")
-        self._line("condensing", f"{condensing['seconds']:.1f} s{_memory(condensing)}")
+        self._line("condensing", _took(condensing))
         self._line("condensing / whole-graph training", f"{ratio:.2f}")
         found: dict[str, Any] = {"training": training, "condensing": condensing, "condensing_share": ratio}
         if self.device != "cpu":
             half = found["condensing_bfloat16"] = run_child("condensing", **asked, precision="bfloat16")
-            self._line("condensing in bfloat16", f"{half['seconds']:.1f} s{_memory(half)}")
+            self._line("condensing in bfloat16", _took(half))
         self._keep("condensing", graph, found)
 
     def rebuilding(self) -> None:
@@ -151,7 +151,7 @@ class Bench:
             limit = self.sizes.rival_limit
             found[method] = run_child("method", limit, graph=graph, device=self.device, nodes=nodes, method=method)
             one = found[method]
-            words = f"over {limit:.0f} s" if "over_limit" in one else f"{one['seconds']:.1f} s{_memory(one)}"
+            words = f"over {limit:.0f} s" if "over_limit" in one else _took(one)
             self._line(method, words)
         self._keep("methods", graph, {"methods": found})
 
@@ -163,7 +163,7 @@ class Bench:
             graph = f"generated:{share}"
             one = run_child("condensing", graph=graph, device=self.device, nodes=self.sizes.growth_nodes, fixed=True)
             found.append(one)
-            self._line(f"{one['nodes']:,} nodes, {one['entries']:,} entries", f"{one['seconds']:.1f} s{_memory(one)}")
+            self._line(f"{one['nodes']:,} nodes, {one['entries']:,} entries", _took(one))
         size = np.log([one["nodes"] + one["entries"] for one in found])
         fitted = {
             name: np.polyfit(size, np.log([one[name] for one in found]), 1) for name in ("seconds", "peak_memory_bytes")
@@ -183,12 +183,12 @@ class Bench:
         one = run_child("condensing", graph=folder, device=self.device, nodes=nodes, memory=memory)
         found: dict[str, Any] = {"generating": made, "condensing": one, "share": self.sizes.reddit_share}
         self._title(f"(g) of Reddit's size: {one['nodes']:,} nodes, {one['entries']:,} entries, to {nodes} nodes")
-        self._line("generating", f"{made['seconds']:.1f} s{_memory(made)}")
-        self._line("condensing", f"{one['seconds']:.1f} s{_memory(one)}")
+        self._line("generating", _took(made))
+        self._line("condensing", _took(one))
         if self.device != "cpu":
             half = run_child("condensing", graph=folder, device=self.device, nodes=nodes, precision="bfloat16")
             found["condensing_bfloat16"] = half
-            self._line("condensing in bfloat16", f"{half['seconds']:.1f} s{_memory(half)}")
+            self._line("condensing in bfloat16", _took(half))
         self._keep("reddit_sized", "generated", found)
 
     def _title(self, words: str) -> None:
@@ -201,6 +201,12 @@ class Bench:
         record = {"bench": name, "quick": self.quick, "graph": graph, **found, **provenance(self.device)}
         self.out.parent.mkdir(parents=True, exist_ok=True)
         append_record(self.out, record)
+
+
+def _took(found: dict[str, Any]) -> str:
+    """Seconds and memory; of the first run in a process too, where it was timed."""
+    first = f" ({found['first_seconds']:.1f} s the first time in a process)" if "first_seconds" in found else ""
+    return f"{found['seconds']:.1f} s{first}{_memory(found)}"
 
 
 def _memory(found: dict[str, Any]) -> str:

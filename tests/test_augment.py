@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import erdos_renyi_graph
 
-from plgc.augment import View, augment
+from plgc.augment import View, draw_view, view_of
 from plgc.encoder import GNN, KINDS
 from plgc.propagate import Adjacency, build_adjacency, sparse_features
 
@@ -27,7 +27,8 @@ def bags(nodes: int = NODES, features: int = FEATURES) -> Tensor:
 
 
 def draw(adjacency: Adjacency, edge_drop: float, feature_mask: float, seed: int = 0, features: int = FEATURES) -> View:
-    return augment(adjacency, features, edge_drop, feature_mask, torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return view_of(adjacency, *draw_view(adjacency, features, edge_drop, feature_mask, generator))
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
@@ -76,7 +77,7 @@ def test_views_depend_on_the_generator_alone(adjacency: Adjacency) -> None:
 
 def test_two_views_from_one_generator_differ(adjacency: Adjacency) -> None:
     generator = torch.Generator().manual_seed(0)
-    one, other = (augment(adjacency, FEATURES, 0.5, 0.5, generator) for _ in range(2))
+    one, other = (view_of(adjacency, *draw_view(adjacency, FEATURES, 0.5, 0.5, generator)) for _ in range(2))
     assert not torch.equal(one.adjacency.matrix.to_dense(), other.adjacency.matrix.to_dense())
     assert one.feature_mask is not None
     assert other.feature_mask is not None

@@ -9,14 +9,15 @@ import torch
 from torch_geometric.data import Data
 
 import plgc
-from plgc import batches, config, pseudo_labels
+from plgc import batches, config, epoch, pseudo_labels
 from plgc.batches import Supply, batch_size, draw_batch, parse_memory, read_everyone, take_nodes
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.epoch import train_epoch
 from plgc.errors import SettingError
 from plgc.graphs import citation_graph
 from plgc.inputs import Inputs, prepare
 from plgc.propagate import SparseFeatures
-from plgc.pseudo_labels import embed, read_pseudo_labels, start_stage_one, train_epoch
+from plgc.pseudo_labels import embed, read_pseudo_labels, start_stage_one
 
 NODES, PART = 600, 16
 SMALL = CondenseSettings(
@@ -107,14 +108,18 @@ def test_batches_are_used_only_where_the_graph_does_not_fit(graph: Data, small: 
         batch_size(inputs, 8, SMALL, 100 << 10)
 
 
-def test_a_default_arxiv_in_four_gibibytes_goes_in_batches(graph: Data) -> None:
-    # 169,343 nodes, 2.3 million entries, 128 features; only the sizes are asked for
-    nodes, entries = 169_343, 2_500_000
-    x = torch.empty(1).expand(nodes, 128)
-    adjacency = replace(prepare(graph, "l1").adjacency, crow=torch.empty(1).expand(nodes + 1))
-    adjacency = replace(adjacency, col=torch.empty(1, dtype=torch.int32).expand(entries))
-    assert batch_size(Inputs(x, adjacency), 423, config.preset("default"), 4 << 30) == batches.LARGEST
-    assert batch_size(Inputs(x, adjacency), 423, config.preset("default"), 64 << 30) is None
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("nodes", [169_343, 30_000])
+def test_arxiv_in_four_gibibytes_goes_in_batches_and_in_more_where_that_saves_time(
+    graph: Data, device: str, nodes: int
+) -> None:
+    # 2.3 million entries, 128 features; only the sizes and the kind of device are asked for
+    x = torch.empty(1, device=device).expand(nodes, 128)
+    adjacency = replace(prepare(graph, "l1").adjacency, crow=torch.empty(1, device=device).expand(nodes + 1))
+    adjacency = replace(adjacency, col=torch.empty(1, dtype=torch.int32, device=device).expand(2_500_000))
+    small, ample = (batch_size(Inputs(x, adjacency), 423, config.preset("default"), g << 30) for g in (4, 64))
+    assert small == (batches.LARGEST if nodes > 100_000 else None)
+    assert ample == (batches.LARGEST if nodes > 100_000 and device == "cpu" else None)
 
 
 def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
@@ -194,7 +199,7 @@ def test_the_look_is_always_the_same(graph: Data, small: None) -> None:
 @pytest.fixture
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> int:
     """As on a large graph: at most 250 nodes of the 600 are assigned while training."""
-    for module in (pseudo_labels, batches):
+    for module in (pseudo_labels, batches, epoch):
         monkeypatch.setattr(module, "SAMPLE", 250)
     return 250
 
@@ -203,14 +208,14 @@ def test_a_large_graph_is_assigned_in_samples_and_in_the_end_as_a_whole(
     graph: Data, few_at_a_time: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    real = pseudo_labels.prototype_scores
+    real = epoch.prototype_scores
 
     def watched(*arguments: Any) -> torch.Tensor:
         scores = real(*arguments)
         seen.append(len(scores))
         return scores
 
-    monkeypatch.setattr(pseudo_labels, "prototype_scores", watched)
+    monkeypatch.setattr(epoch, "prototype_scores", watched)
     condensed = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
     assert set(seen) == {200}  # every third node
     assert int(condensed.counts.sum()) == 600

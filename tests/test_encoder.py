@@ -118,6 +118,17 @@ def test_every_kind_equals_its_definition(kind: str, layers: int, layout: str) -
     )
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_nodes_alone_come_out_as_among_all(kind: str, layers: int) -> None:
+    gnn, adjacency = make(kind, layers=layers), build_adjacency(edges(), NODES)
+    mask = (torch.arange(WIDTH_IN) % 3 > 0).float()
+    rows = torch.arange(1, NODES, 3)
+    expected = gnn(features(), adjacency, mask)[rows]
+    torch.testing.assert_close(gnn(features(), adjacency, mask, rows), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gnn(features(), None, mask, rows), gnn(features(), None, mask)[rows])
+
+
 @pytest.mark.parametrize("width_in", [3, 40])
 @pytest.mark.parametrize("kind", KINDS)
 def test_narrow_and_wide_inputs_take_the_same_path_to_the_answer(kind: str, width_in: int) -> None:

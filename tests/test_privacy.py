@@ -10,11 +10,12 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
+from plgc.epoch import train_epoch
 from plgc.errors import ArtifactError, GraphError, SettingError
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.inputs import prepare
 from plgc.privacy import clip_rows, merge_small_clusters, privatise, shared_values
-from plgc.pseudo_labels import PseudoLabels, embed, read_pseudo_labels, start_stage_one, train_epoch, unit_blocks
+from plgc.pseudo_labels import PseudoLabels, embed, read_pseudo_labels, start_stage_one, unit_blocks
 from plgc.synthesize import start_features
 
 RULES = PseudoLabelSettings(max_rounds=2, round_epochs=3)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import Tensor
 
-from plgc.propagate import Adjacency, build_adjacency, drop_edges, neighbor_sum, propagate, sparse_features, times
+from plgc.propagate import (
+    Adjacency,
+    build_adjacency,
+    drop_edges,
+    neighbor_sum,
+    propagate,
+    propagate_rows,
+    sparse_features,
+    times,
+)
 
 WEIGHTS = st.one_of(st.just(0.0), st.floats(0.125, 8, width=32))
 
@@ -107,6 +116,28 @@ def test_indices_are_int32() -> None:
 
 
 # Products and their gradients
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.data(), st.integers(0, 1000))
+def test_some_rows_and_their_gradient_are_the_dense_ones(
+    graph: tuple[np.ndarray, bool], data: st.DataObject, seed: int
+) -> None:
+    dense, weighted = graph
+    chosen = data.draw(st.sets(st.integers(0, len(dense) - 1), min_size=1))
+    rows, adjacency = torch.tensor(sorted(chosen)), adjacency_of(dense, weighted)
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(len(dense), 3, generator=generator).requires_grad_()
+    upstream = torch.randn(len(rows), 3, generator=generator)
+    result = propagate_rows(adjacency, hidden, rows)
+    result.backward(upstream)
+    reference = hidden.detach().double().requires_grad_()
+    expected = (torch.from_numpy(normalised(dense)) @ reference)[rows]
+    expected.backward(upstream.double())
+    torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-5)
+    assert hidden.grad is not None
+    assert reference.grad is not None
+    torch.testing.assert_close(hidden.grad.double(), reference.grad, rtol=1e-4, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=40)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc import sinkhorn as module
-from plgc.sinkhorn import sinkhorn
+from plgc.sinkhorn import sinkhorn, sinkhorn_unwatched
 
 
 def cosines(nodes: int, prototypes: int, seed: int, dtype: torch.dtype) -> Tensor:
@@ -52,3 +52,23 @@ def test_scales_that_run_away_take_the_other_way(monkeypatch: pytest.MonkeyPatch
     result = sinkhorn(scores, epsilon=0.05, tolerance=1e-3, max_iterations=500)
     assert result.iterations == expected.iterations
     torch.testing.assert_close(result.plan, expected.plan, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("cap", [0, 1, 7, 300])
+@pytest.mark.parametrize("tolerance", [0.5, 1e-3])
+def test_the_one_that_never_looks_finds_the_same(cap: int, tolerance: float) -> None:
+    scores, start = cosines(400, 9, 2, torch.float32), 0.2 * torch.arange(9.0)
+    expected = sinkhorn(scores, epsilon=0.05, tolerance=tolerance, max_iterations=cap, potential=start)
+    plan, potential = sinkhorn_unwatched(scores, epsilon=0.05, tolerance=tolerance, max_iterations=cap, potential=start)
+    torch.testing.assert_close(plan, expected.plan)
+    torch.testing.assert_close(potential, expected.potential)
+
+
+def test_the_one_that_never_looks_says_where_it_cannot_be_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, zeros = cosines(300, 8, 1, torch.float32), torch.zeros(8)
+    plan, potential = sinkhorn_unwatched(scores, epsilon=0.01, tolerance=1e-2, max_iterations=20, potential=zeros)
+    assert bool(plan.isnan().all())
+    assert bool(potential.isnan().all())
+    monkeypatch.setattr(module, "SCALE_RANGE", 0.01)
+    _, potential = sinkhorn_unwatched(scores, epsilon=0.05, tolerance=1e-3, max_iterations=20, potential=zeros)
+    assert bool(potential.isnan().all())

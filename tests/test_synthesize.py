@@ -5,8 +5,9 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.config import Branch, PseudoLabelSettings, SynthesisSettings
+from plgc.epoch import train_epoch
 from plgc.inputs import Inputs, prepare
-from plgc.pseudo_labels import PseudoLabels, StageOne, embed, read_pseudo_labels, start_stage_one, train_epoch
+from plgc.pseudo_labels import PseudoLabels, StageOne, embed, read_pseudo_labels, start_stage_one
 from plgc.synthesize import refine_features, start_features
 
 Trained = tuple[Inputs, StageOne, PseudoLabels]

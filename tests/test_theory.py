@@ -20,10 +20,11 @@ import plgc
 from plgc import theory
 from plgc.artifact import CondensedGraph
 from plgc.config import Branch, PseudoLabelSettings
+from plgc.epoch import train_epoch
 from plgc.errors import ArtifactError, GraphError, SettingError
 from plgc.graphs import citation_graph
 from plgc.inputs import prepare
-from plgc.pseudo_labels import embed, read_pseudo_labels, start_stage_one, train_epoch, unit_blocks
+from plgc.pseudo_labels import embed, read_pseudo_labels, start_stage_one, unit_blocks
 
 DRAWS, WIDTH, DELTA, BETA = 400, 4, 0.05, 3.0
 SIZES = torch.tensor([8, 20, 60])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from plgc.propagate import Adjacency, drop_edges
+from plgc.propagate import Adjacency, draw_kept, keep_edges
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,18 @@ class View:
     feature_mask: Tensor | None
 
 
-def augment(
+def draw_view(
     adjacency: Adjacency, num_features: int, edge_drop: float, feature_mask: float, generator: torch.Generator
-) -> View:
-    """Draw one view with the given edge-drop and feature-mask rates."""
-    mask = None
+) -> tuple[Tensor, Tensor]:
+    """Draw which feature columns [f] and which edges (:func:`plgc.propagate.draw_kept`) a view has; empty for all."""
+    visible = torch.empty(0, device=generator.device)
     if feature_mask > 0.0:
         drawn = torch.rand(num_features, generator=generator, device=generator.device) >= feature_mask
-        mask = drawn.to(device=adjacency.crow.device, dtype=torch.float32)
-    return View(drop_edges(adjacency, edge_drop, generator), mask)
+        visible = drawn.to(torch.float32)
+    device = adjacency.crow.device
+    return visible.to(device), draw_kept(adjacency, edge_drop, generator).to(device)
+
+
+def view_of(adjacency: Adjacency, visible: Tensor, kept: Tensor) -> View:
+    """The view that was drawn."""
+    return View(keep_edges(adjacency, kept), visible if visible.numel() > 0 else None)

@@ -26,7 +26,7 @@ from plgc.stored_features import StoredFeatures
 PART = 256  # nodes
 LARGEST = 16_384  # nodes a step: more cost time and teach little
 SMALLEST = 1_024
-PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole: it needs no assignment
+PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole
 ROWS = 16_384  # that are assigned at a time
 PROGRAM = 512 << 20  # bytes that are taken before a graph comes
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -46,13 +46,16 @@ def parse_memory(text: str | int) -> int:
 def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:
     """How many nodes a step may take so that condensing stays within ``memory`` bytes; None: all of them fit.
 
+    On a CPU, where nodes in a step cost time, those of a large graph are always taken in batches.
+
     Raises:
         SettingError: not even the smallest batch fits.
     """
     nodes, ladder = inputs.num_nodes, [rung.branches for rung in settings.ladder]
     step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
     graph = PROGRAM + _graph_bytes(inputs)
-    if graph + nodes * step <= memory:
+    in_batches = inputs.device.type == "cpu" and nodes > PROBED
+    if graph + nodes * step <= memory and not in_batches:
         return None
     width = max(sum(branch.width for branch in branches) for branches in ladder)
     hidden = max(branch.hidden for branches in ladder for branch in branches)

@@ -20,6 +20,7 @@ from plgc.artifact import ALL, CondensedGraph
 from plgc.batches import Supply, batch_size, parse_memory, read_everyone
 from plgc.checkpoint import Checkpoint, checkpoint_in
 from plgc.config import Branch, CondenseSettings
+from plgc.epoch import train_epoch
 from plgc.errors import SettingError
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
@@ -34,7 +35,6 @@ from plgc.pseudo_labels import (
     read_pseudo_labels,
     sample_rows,
     start_stage_one,
-    train_epoch,
     twin_agreement,
 )
 from plgc.resume import Curves, Standing
@@ -210,7 +210,7 @@ def stage_one_rounds(
     core = None if core is None else core.to(supply.inputs.device)
     rules, standing = settings.pseudo_labels, standing or Standing()
     if supply.size is not None:
-        batches = f"in batches of {supply.size} of {supply.inputs.num_nodes} nodes, to stay within the memory allowed"
+        batches = f"in batches of {supply.size} of {supply.inputs.num_nodes} nodes, since memory is limited"
         progress(f"training {batches}", 0, rules.max_rounds)
     branches, agreement = choose_branches(supply, settings, seed, progress, standing)
     stage, curves = start_stage_one(supply.look, count, branches, rules, seed), standing.curves

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.errors import SettingError
-from plgc.propagate import Adjacency, Features, neighbor_sum, propagate, times
+from plgc.propagate import Adjacency, Features, neighbor_sum, propagate, propagate_rows, times
 
 KINDS = ("gcn", "sage", "gat", "gin", "sgc", "mlp")
 
@@ -59,6 +59,10 @@ class GCNLayer(Linear):
     def forward(self, x: Features, adjacency: Adjacency | None, feature_mask: Tensor | None = None) -> Tensor:
         """Transform, then average over the neighbourhood (or the other way round where that is cheaper)."""
         return _propagated(x, _masked(self.weight, feature_mask), adjacency) + self.bias
+
+    def of_rows(self, x: Tensor, adjacency: Adjacency, rows: Tensor, feature_mask: Tensor | None = None) -> Tensor:
+        """What comes out for some nodes alone: others are neither gathered for nor transformed."""
+        return propagate_rows(adjacency, x, rows) @ _masked(self.weight, feature_mask) + self.bias
 
 
 class SGCLayer(Linear):
@@ -125,6 +129,8 @@ class GATLayer(nn.Module):
         row, col = adjacency.row.long(), adjacency.col.long()
         score = (message * self.source).sum(-1)[col] + (message * self.target).sum(-1)[row]
         score = F.leaky_relu(score, 0.2)
+        if adjacency.weight is not None:  # an edge of no weight is none
+            score = score.masked_fill(adjacency.weight[:, None] == 0, -torch.inf)
         highest = torch.full((nodes, self.heads), -torch.inf, device=score.device)
         highest = highest.scatter_reduce(0, row[:, None].expand_as(score), score.detach(), "amax")
         share = (score - highest[row]).exp()
@@ -170,12 +176,26 @@ class GNN(nn.Module):
             _layer(kind, before, after, generator) for before, after in itertools.pairwise(widths)
         )
 
-    def forward(self, x: Features, adjacency: Adjacency | None, feature_mask: Tensor | None = None) -> Tensor:
-        """Embed every node; ``feature_mask`` hides columns of ``x`` (see :mod:`plgc.augment`)."""
-        hidden = self.layers[0](x, adjacency, feature_mask)
-        for layer in self.layers[1:]:
-            hidden = layer(self._between(hidden), adjacency)
-        return hidden
+    def forward(
+        self,
+        x: Features,
+        adjacency: Adjacency | None,
+        feature_mask: Tensor | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Embed every node, or those in ``rows`` (ascending).
+
+        ``feature_mask`` hides columns of ``x`` (see :mod:`plgc.augment`).
+        """
+        *body, last = self.layers
+        hidden: Features = x
+        for layer in body:
+            hidden = self._between(layer(hidden, adjacency, feature_mask))
+            feature_mask = None
+        if rows is not None and adjacency is not None and isinstance(last, GCNLayer) and isinstance(hidden, Tensor):
+            return last.of_rows(hidden, adjacency, rows, feature_mask)
+        result = last(hidden, adjacency, feature_mask)
+        return result if rows is None else result.index_select(0, rows)
 
     def body(self, x: Features, adjacency: Adjacency | None) -> Features:
         """What the last layer is given: the last hidden layer, or ``x`` itself where there is but one layer."""

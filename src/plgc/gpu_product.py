@@ -117,7 +117,8 @@ def _kernels() -> tuple[Any, Any]:
             source = tl.load(col + entry, mask=there, other=0).to(tl.int64)
             weight = tl.load(value + entry, mask=there, other=0.0)
             place = source[:, None] * width + column[None, :]
-            part = tl.load(dense + place, mask=there[:, None] & inside[None, :], other=0.0)
+            gathered = (weight != 0)[:, None] & inside[None, :]  # of dropped edges nothing is read
+            part = tl.load(dense + place, mask=gathered, other=0.0)
             total += part.to(tl.float32) * weight[:, None]
         summed = tl.sum(total, axis=0)
         if program < 2 * blocks:

@@ -64,7 +64,7 @@ def warm_up(device: str) -> None:
         (matrix @ (x @ x).softmax(1)).sum().backward()
         parts = (matrix.crow_indices().int(), matrix.col_indices().int(), matrix.values())
         matrix = torch.sparse_csr_tensor(*parts, matrix.shape, check_invariants=False)
-        for width in (128, 129):  # whole lines of memory and others: kernels of their own
+        for width in (1, 128, 129):  # one number, whole lines of memory, and others: kernels of their own
             for kind in (torch.float32, torch.bfloat16):
                 multiply(matrix, torch.rand(64, width, device=device, dtype=kind))
         torch.cuda.synchronize(device)

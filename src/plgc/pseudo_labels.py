@@ -1,9 +1,9 @@
 """Stage I: learn encoders GNN_θ', prototypes and the balanced assignment Q_T, without labels (section 3.1.1).
 
-Each epoch draws two views per encoder, assigns the nodes of each view to the prototypes with Sinkhorn, and asks each
-view to predict the other's assignment (ℓ_swap). A decorrelation term on standardised embeddings, as in CCA-SSG,
-keeps them from collapsing where Sinkhorn alone does not. Several encoders (branches) stand side by side: a node's
-embedding is the concatenation of one unit vector per branch, and the prototypes live in that joint space.
+An epoch (:mod:`plgc.epoch`) asks each of two views to predict the other's balanced assignment (ℓ_swap). Decorrelation
+of standardised embeddings, as in CCA-SSG, keeps them from collapsing where Sinkhorn alone does not. Several encoders
+(branches) stand side by side: a node's embedding is the concatenation of one unit vector per branch, and the prototypes
+live in that joint space.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plgc.augment import augment
 from plgc.config import Branch, PseudoLabelSettings
 from plgc.encoder import GNN
 from plgc.inputs import Inputs
 from plgc.propagate import Adjacency
+from plgc.replay import Replayed
 from plgc.sinkhorn import Assignment, sinkhorn
 
 TINY = 1e-12  # keeps constant columns and empty rows from dividing by zero
-SAMPLE = 32_768  # nodes that are assigned at a time while training: more cost time and teach little
+SAMPLE = 32_768  # nodes that the losses see at a time: more cost time and teach little
 DRAWN_HERE = 1 << 18  # edges of a graph whose views are drawn on the CPU even for a GPU, in no time: both see the same
 QUANTA = 1 << 28  # of a squared distance: 2^31 of them, at most 4 each, still add up within 64 bits
-EVERY = slice(None)
-STREAM_STEP = 0.3  # how far a batch moves the balance: its own mix of clusters must not count as that of the graph
 
 
 @dataclass
@@ -44,6 +42,7 @@ class StageOne:
     draws: torch.Generator  # of the views; the same as ``generator``, or a GPU's own where that would take too long
     potentials: list[Tensor | None]
     streamed: bool = False  # whether epochs see batches: the balance then is one over the last few of them
+    recording: tuple[Inputs, Replayed] | None = None  # of an epoch on a GPU, and the graph it belongs to
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -104,7 +103,7 @@ def start_stage_one(
 @torch.no_grad()
 def embed(stage: StageOne, inputs: Inputs) -> Tensor:
     """Z: the embedding of every node of the whole graph, [N, Σd]."""
-    hidden = [_encode(stage, encoder, inputs, inputs.adjacency) for encoder in stage.encoders]
+    hidden = [encode(stage, encoder, inputs, inputs.adjacency) for encoder in stage.encoders]
     return _unit(stage, hidden)
 
 
@@ -113,12 +112,19 @@ def sample_rows(rows: Tensor) -> Tensor:
     return rows[:: -(-len(rows) // SAMPLE)]
 
 
-def _encode(
-    stage: StageOne, encoder: nn.Module, inputs: Inputs, adjacency: Adjacency, feature_mask: Tensor | None = None
+def encode(
+    stage: StageOne,
+    encoder: nn.Module,
+    inputs: Inputs,
+    adjacency: Adjacency,
+    feature_mask: Tensor | None = None,
+    rows: Tensor | None = None,
 ) -> Tensor:
-    """H = GNN_θ'(X, A) in the precision asked for; what comes out is float32."""
-    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=stage.settings.precision == "bfloat16"):
-        return encoder(inputs.x, adjacency, feature_mask).float()
+    """H = GNN_θ'(X, A), of all nodes or some, in the precision asked for; what comes out is float32."""
+    lower = stage.settings.precision == "bfloat16"
+    # Kept copies of weights would be those of the epoch that was recorded (plgc.epoch).
+    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=lower, cache_enabled=False):
+        return encoder(inputs.x, adjacency, feature_mask, rows).float()
 
 
 def _unit(stage: StageOne, hidden: list[Tensor]) -> Tensor:
@@ -159,100 +165,7 @@ def column_means(values: Tensor) -> Tensor:
     return torch.mv(values.t(), values.new_full((len(values),), 1 / len(values)))
 
 
-def train_epoch(stage: StageOne, inputs: Inputs) -> float:
-    """One step of ℒ_pseudo (eq. 6) with decorrelation; returns the loss.
-
-    The encoders see all nodes; of a large graph every so many-th node is assigned, from a random one on.
-    """
-    settings = stage.settings
-    # All views are drawn first: their sizes have to be known here, and a GPU with other work would let us wait.
-    drawn = [
-        augment(inputs.adjacency, inputs.num_features, branch.edge_drop, branch.feature_mask, stage.draws)
-        for branch in stage.branches
-        for _ in range(2)
-    ]
-    encoders = [encoder for encoder in stage.encoders for _ in range(2)]
-    hidden = [
-        _encode(stage, encoder, inputs, view.adjacency, view.feature_mask)
-        for encoder, view in zip(encoders, drawn, strict=True)
-    ]
-    if stage.standardized:
-        hidden = [standardize(part) for part in hidden]
-    views = hidden[::2], hidden[1::2]
-    loss = torch.zeros((), device=inputs.device)
-    if settings.decorrelation > 0:
-        for first, second in zip(*views, strict=True):
-            loss = loss + decorrelation_loss(first, second, settings.decorrelation)
-    if settings.swap > 0:
-        step = -(-inputs.num_nodes // SAMPLE)
-        start = int(torch.randint(step, (1,), generator=stage.generator)) if step > 1 else 0
-        loss = loss + settings.swap * swapped_prediction_loss(stage, views[0], views[1], slice(start, None, step))
-    stage.optimizer.zero_grad()
-    loss.backward()
-    stage.optimizer.step()
-    return float(loss.detach())
-
-
-def decorrelation_loss(first: Tensor, second: Tensor, weight: float) -> Tensor:
-    """Correlation between two standardised views, column by column, against the correlations within each (CCA-SSG).
-
-    Minimises −Σ_i corr(first_i, second_i) + weight · Σ_views ‖I − correlation matrix‖².
-    """
-    nodes, width = first.shape
-    identity = torch.eye(width, device=first.device)
-    spread = [(identity - view.t() @ view / nodes).square().sum() for view in (first, second)]
-    return weight * (spread[0] + spread[1]) - torch.dot(first.flatten(), second.flatten()) / nodes
-
-
-def swapped_prediction_loss(stage: StageOne, first: list[Tensor], second: list[Tensor], rows: slice = EVERY) -> Tensor:
-    """ℓ_swap: each view's embedding predicts the other view's balanced assignment (eqs. 4 and 5).
-
-    Args:
-        stage: holds the prototypes, the settings and Sinkhorn's potentials of the last epoch.
-        first: one view's embeddings, one for each branch, standardised where the stage's are.
-        second: the other's.
-        rows: which nodes count.
-    """
-    settings = stage.settings
-    logits = [prototype_scores(stage, view, rows, 1 / settings.temperature) for view in (first, second)]
-    targets = []
-    for index, scaled in enumerate(logits):
-        before = stage.potentials[index]
-        assignment = _assign(scaled.detach(), settings, before, settings.temperature)
-        plan, potential = assignment.plan, assignment.potential
-        if stage.streamed and before is not None:
-            potential = torch.lerp(before, potential, STREAM_STEP)
-            plan = torch.softmax(scaled.detach() * (settings.temperature / settings.epsilon) + potential, dim=1)
-        stage.potentials[index] = potential
-        targets.append(_rounded(plan) if settings.hard_targets else plan)
-    # A dot product of everything with everything: the products themselves are never written down.
-    cross = [
-        torch.dot(target.flatten(), F.log_softmax(other, dim=1).flatten())
-        for target, other in zip(targets, reversed(logits), strict=True)
-    ]
-    return -(cross[0] + cross[1]) / len(logits[0])
-
-
-def _rounded(plan: Tensor) -> Tensor:
-    """One-hot: every node in its most likely place."""
-    return F.one_hot(plan.argmax(dim=1), plan.shape[1]).to(plan.dtype)
-
-
-def prototype_scores(stage: StageOne, view: list[Tensor], rows: slice = EVERY, scale: float = 1.0) -> Tensor:
-    """z_nᵀ ỹ_k: the mean over branches of the cosine to that branch's part of the prototype, in one product.
-
-    Args:
-        stage: holds the prototypes.
-        view: embeddings, one for each branch, standardised where the stage's are.
-        rows: which nodes.
-        scale: of the result.
-    """
-    embedding = torch.cat([F.normalize(part[rows], dim=1) for part in view], dim=1)
-    prototypes = [F.normalize(part, dim=1) for part in stage.prototypes.split(list(stage.blocks), dim=1)]
-    return embedding @ (torch.cat(prototypes, dim=1) * (scale / len(view))).t()
-
-
-def _assign(
+def assign(
     scores: Tensor, settings: PseudoLabelSettings, potential: Tensor | None, temperature: float = 1.0
 ) -> Assignment:
     """Q of scores that have been divided by a temperature."""
@@ -268,7 +181,7 @@ def _assign(
 @torch.no_grad()
 def balance(stage: StageOne, embedding: Tensor, vectors: Tensor) -> Tensor:
     """The column potential [K] that balances these nodes over pseudo-labels; it serves others of their kind too."""
-    return _assign(embedding @ vectors.t(), stage.settings, None).potential
+    return assign(embedding @ vectors.t(), stage.settings, None).potential
 
 
 @torch.no_grad()
@@ -288,10 +201,10 @@ def read_pseudo_labels(stage: StageOne, embedding: Tensor, core: Tensor | None =
         weights[core] = own.weights
         return replace(own, weights=weights)
     vectors = unit_blocks(stage.prototypes, stage.blocks)
-    assignment = _assign(embedding @ vectors.t(), stage.settings, None)
+    assignment = assign(embedding @ vectors.t(), stage.settings, None)
     for repeat in range(stage.settings.refinements):
         if repeat > 0:
-            assignment = _assign(embedding @ vectors.t(), stage.settings, assignment.potential)
+            assignment = assign(embedding @ vectors.t(), stage.settings, assignment.potential)
         vectors = unit_blocks(assignment.plan.t() @ embedding, stage.blocks)
     stage.prototypes.copy_(vectors)
     mass = assignment.plan.sum(0)

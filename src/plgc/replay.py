@@ -6,7 +6,9 @@ kernels with the places in memory that they read and write; playing it costs one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -28,7 +30,7 @@ def recorded(work: Callable[[], None], changed: Sequence[Tensor]) -> Callable[[]
         work()  # libraries set themselves up, which cannot be recorded
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with _no_collection(), torch.cuda.graph(graph):
         work()
     with torch.no_grad():
         for tensor, value in zip(changed, before, strict=True):
@@ -38,6 +40,18 @@ def recorded(work: Callable[[], None], changed: Sequence[Tensor]) -> Callable[[]
         graph.replay()
 
     return play
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's garbage collection: where it freed another recording meanwhile, it would break this one."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class Replayed:

@@ -62,17 +62,44 @@ def sinkhorn(
         max_iterations: cap on the iterations.
         potential: column potential of an earlier, similar problem to start from.
     """
-    nodes, prototypes = scores.shape
-    column = torch.zeros(prototypes, dtype=scores.dtype, device=scores.device) if potential is None else potential
-    tilted = torch.add(column, scores, alpha=1 / epsilon)
-    highest = tilted.amax(dim=1, keepdim=True)
-    if float((highest - tilted.amin(dim=1, keepdim=True)).max()) <= KERNEL_RANGE:
-        kernel = tilted.sub_(highest).exp_()
-        found = _scale_kernel(kernel, column, nodes / prototypes, tolerance, max_iterations)
+    share = scores.shape[0] / scores.shape[1]
+    column = scores.new_zeros(scores.shape[1]) if potential is None else potential
+    kernel, span = _kernel(scores, epsilon, column)
+    if float(span) <= KERNEL_RANGE:
+        found = _scale_kernel(kernel, column, share, tolerance, max_iterations)
         if found is not None:
             return found
-    del tilted
-    return _scale_logs(scores / epsilon, column, math.log(nodes / prototypes), tolerance, max_iterations)
+    del kernel
+    return _scale_logs(scores / epsilon, column, math.log(share), tolerance, max_iterations)
+
+
+@torch.no_grad()
+def sinkhorn_unwatched(
+    scores: Tensor, *, epsilon: float, tolerance: float, max_iterations: int, potential: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Plan and potential as :func:`sinkhorn` finds them, without a look at any number: for recordings on a GPU.
+
+    All iterations are made, and change nothing once the tolerance is reached. Where plain exponentials would not be
+    exact, both are not numbers, and :func:`sinkhorn` has to be asked.
+    """
+    share = scores.shape[0] / scores.shape[1]
+    kernel, span = _kernel(scores, epsilon, potential)
+    scale = torch.ones_like(potential)
+    for _ in range(max_iterations):
+        _, column_mass, off = _masses(kernel, scale, share)
+        scale = _next_scale(scale, column_mass, off, share, tolerance)
+    exact = (span <= KERNEL_RANGE) & (scale.log().abs().max() <= SCALE_RANGE)
+    scale = torch.where(exact, scale, torch.nan)
+    row = kernel @ scale
+    return kernel.mul_(scale).div_(row[:, None]), potential + scale.log()
+
+
+def _kernel(scores: Tensor, epsilon: float, column: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(scores / ε + column), its rows scaled to a largest entry of 1, and the widest range of a row's logarithms."""
+    tilted = torch.add(column, scores, alpha=1 / epsilon)
+    highest = tilted.amax(dim=1, keepdim=True)
+    span = (highest - tilted.amin(dim=1, keepdim=True)).max()
+    return tilted.sub_(highest).exp_(), span
 
 
 def _scale_kernel(
@@ -85,9 +112,7 @@ def _scale_kernel(
     step = LOOK if kernel.is_cuda else 1
     scale, iterations = torch.ones_like(column), 0
     while True:
-        row = kernel @ scale
-        column_mass = scale * (kernel.t() @ row.reciprocal())
-        off = (column_mass / share - 1).abs().max()
+        row, column_mass, off = _masses(kernel, scale, share)
         last = iterations >= max_iterations
         if last or iterations % step == 0:
             error, reach = torch.stack([off, scale.log().abs().max()]).tolist()
@@ -95,10 +120,21 @@ def _scale_kernel(
                 return None
             if last or error <= tolerance:
                 break
-        scale = torch.where(off <= tolerance, scale, scale * (share / column_mass))
+        scale = _next_scale(scale, column_mass, off, share, tolerance)
         iterations += 1
     plan = kernel.mul_(scale).div_(row[:, None])
     return Assignment(plan, column + scale.log(), iterations, error, error <= tolerance)
+
+
+def _masses(kernel: Tensor, scale: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the rows; of the columns once the rows are even; and how far the worst column is off its share."""
+    row = kernel @ scale
+    column_mass = scale * (kernel.t() @ row.reciprocal())
+    return row, column_mass, (column_mass / share - 1).abs().max()
+
+
+def _next_scale(scale: Tensor, column_mass: Tensor, off: Tensor, share: float, tolerance: float) -> Tensor:
+    return torch.where(off <= tolerance, scale, scale * (share / column_mass))
 
 
 def _scale_logs(logits: Tensor, column: Tensor, log_share: float, tolerance: float, max_iterations: int) -> Assignment:

@@ -275,7 +275,7 @@ def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:
         "cost": f"{seconds(result['seconds'])}, peak memory {size(result['peak_memory_bytes'])}",
     }
     if result["batch_nodes"] is not None:
-        pairs["trained"] = f"in batches of {result['batch_nodes']} nodes, to stay within the memory allowed"
+        pairs["trained"] = f"in batches of {result['batch_nodes']} nodes, since memory is limited"
     if "derived" in condensed.seen:
         pairs["features"] = derived_text(condensed.seen["derived"])
     if result["explained_variance"] is not None:
