@@ -84,6 +84,28 @@ def test_every_node_is_drawn_and_no_batch_is_too_large(graph: Data, small: None)
     assert float(seen.std()) < float(seen.mean())
 
 
+def test_the_losses_see_the_drawn_nodes_and_not_those_around_them(
+    graph: Data, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = prepare(graph, "l1")
+    batch = draw_batch(inputs, torch.arange(NODES), 100, torch.Generator().manual_seed(1))
+    where = {row.numpy().tobytes(): number for number, row in enumerate(dense(inputs))}
+    assert batch.counted is not None
+    counted = torch.tensor([where[row.numpy().tobytes()] for row in dense(batch)[batch.counted]])
+    assert batch.num_nodes > len(counted) == 3 * PART
+    assert len((counted // PART).unique()) == 3  # three whole parts
+    seen = []
+    real = epoch.swapped_prediction_loss
+
+    def watched(stage: Any, first: list[torch.Tensor], *rest: Any) -> Any:
+        seen.extend(len(part) for part in first)
+        return real(stage, first, *rest)
+
+    monkeypatch.setattr(epoch, "swapped_prediction_loss", watched)
+    train_epoch(start_stage_one(batch, 8, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0), batch)
+    assert seen == [len(counted)]
+
+
 @pytest.mark.parametrize(
     ("text", "bytes_"), [("4GiB", 4 << 30), ("1.5 MiB", 3 << 19), ("512KiB", 512 << 10), ("7B", 7), (4096, 4096)]
 )

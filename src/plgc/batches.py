@@ -2,9 +2,10 @@
 
 Nodes are cut into small parts, slices of an order in which neighbours are close (:mod:`plgc.locality`). Every step
 draws some of the parts anew, adds as many nodes around them, those with most edges to them first, and trains on the
-subgraph that all of these induce, so that most nodes keep most of their edges. The draw comes from the stage's own
-generator, and there is nothing else to remember. In the end the encoders see the whole graph once, without gradients,
-and the assignment of all nodes is computed some rows at a time, with the balance found on a sample.
+subgraph that all of these induce. The losses see the nodes of the parts, which keep most of their edges; those around
+them pass messages. The draw comes from the stage's own generator, and there is nothing else to remember. In the end the
+encoders see the whole graph once, without gradients, and the assignment of all nodes is computed some rows at a time,
+with the balance found on a sample.
 """
 
 from __future__ import annotations
@@ -125,12 +126,18 @@ class Supply:
 
 
 def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
-    """A subgraph of about ``size`` nodes: half are randomly drawn parts, slices of ``order``, half their neighbours."""
+    """A subgraph of about ``size`` nodes: half are randomly drawn parts, slices of ``order``, half their neighbours.
+
+    The losses see the former alone: neighbours pass messages, but lack many of their own.
+    """
     parts = -(-inputs.num_nodes // PART)
     drawn = torch.randperm(parts, generator=generator)[: max(1, size // 2 // PART)]
     chosen = (drawn[:, None] * PART + torch.arange(PART)).flatten()
     chosen = order[chosen[chosen < inputs.num_nodes].to(inputs.device)]
-    return take_nodes(inputs, torch.cat([chosen, neighbours(inputs, chosen, size - len(chosen))]).sort().values)
+    nodes = torch.cat([chosen, neighbours(inputs, chosen, size - len(chosen))]).sort().values
+    own = torch.zeros(inputs.num_nodes, dtype=torch.bool, device=inputs.device)
+    own[chosen] = True
+    return replace(take_nodes(inputs, nodes), counted=own[nodes].nonzero().flatten())
 
 
 def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:

@@ -48,8 +48,8 @@ def train_epoch(stage: StageOne, inputs: Inputs) -> float:
 def _counted_rows(stage: StageOne, inputs: Inputs) -> Tensor | None:
     """Which nodes the losses see; None for all."""
     step = -(-inputs.num_nodes // SAMPLE)
-    if step == 1:
-        return None
+    if inputs.counted is not None or step == 1:
+        return inputs.counted
     start = int(torch.randint(step, (1,), generator=stage.generator))
     return torch.arange(start, start + inputs.num_nodes // step * step, step, device=inputs.device)
 

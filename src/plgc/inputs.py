@@ -25,12 +25,14 @@ REORDERED_FROM = 50_000  # nodes; rows of 128 floats then take 25 MB, more than 
 class Inputs:
     """A graph ready for a GNN: features (dense, sparse or stored) on one device, and Â.
 
-    ``order`` says which node of the graph each row is, [N]; None where rows are in the graph's own order.
+    ``order`` says which node of the graph each row is, [N]; None where rows are in the graph's own order. ``counted``
+    says which rows the losses see, ascending; None for all, or some if there are many.
     """
 
     x: Features
     adjacency: Adjacency
     order: Tensor | None = None
+    counted: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
