@@ -5,6 +5,7 @@ These tests need a GPU and are skipped without one. On a machine with one: ``pyt
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,18 @@ def test_losses_of_a_sample_agree_with_the_cpu(graph: Data, monkeypatch: pytest.
         found.append((torch.tensor([train_epoch(stage, inputs) for _ in range(5)]), embed(stage, inputs).cpu()))
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-3, atol=1e-3)
     assert float((found[0][1] - found[1][1]).norm() / found[0][1].norm()) < AGREEMENT
+
+
+def test_what_was_recorded_is_given_back_at_once(graph: Data) -> None:
+    plgc.condense(graph, nodes=30, seed=1, device="cuda")
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    gc.disable()
+    try:
+        plgc.condense(graph, nodes=30, seed=1, device="cuda")
+        assert torch.cuda.memory_allocated() - before < 1 << 20
+    finally:
+        gc.enable()
 
 
 def test_numbers_that_a_recording_is_not_for(graph: Data, monkeypatch: pytest.MonkeyPatch) -> None:

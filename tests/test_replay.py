@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -47,3 +50,18 @@ def test_recording_leaves_no_trace(device: str) -> None:
     step.fill_(10)
     play()
     assert total.item() == 13
+
+
+def test_a_recording_goes_with_its_owner() -> None:
+    """At once, since it holds a GPU's memory: not when a collection finds a circle."""
+    played = Replayed(doubled_sums)
+    played.play = played.record((torch.rand(3, 4), torch.rand(4, 2)), (1,))
+    played.play()
+    assert len(played.outputs) == 2
+    gone = weakref.ref(played)
+    gc.disable()
+    try:
+        del played
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -94,10 +94,10 @@ def _played(
         return None
     before = [stage.prototypes.new_zeros(len(stage.prototypes)) if p is None else p for p in stage.potentials]
     if stage.recording is None or stage.recording[0] is not inputs:
-        same = replace(stage, recording=None)  # the recording belongs to the stage: it must not hold on to it
+        same, count = replace(stage, recording=None), len(drawn)  # without a circle, that goes when the stage goes
 
         def work(*given: Tensor) -> tuple[Tensor, ...]:
-            views, (first, second, *rest) = list(given[: len(drawn)]), given[len(drawn) :]
+            views, (first, second, *rest) = list(given[:count]), given[count:]
             values, after = _slopes(same, inputs, views, rest[0] if rest else None, [first, second], watched=False)
             return *(potential for potential in after if potential is not None), *values
 

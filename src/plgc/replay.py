@@ -65,7 +65,7 @@ class Replayed:
         self.function = function
         self.key: tuple[object, ...] | None = None
         self.inputs: list[Tensor] = []
-        self.outputs: tuple[Tensor, ...] = ()
+        self.outputs: list[Tensor] = []
         self.play: Callable[[], None] | None = None
 
     def __call__(self, *inputs: Tensor, constants: tuple[int, ...] = ()) -> tuple[Tensor, ...]:
@@ -74,14 +74,19 @@ class Replayed:
             return self.function(*inputs, *constants)
         key = (inputs[0].device, constants, *(tensor.shape for tensor in inputs))
         if key != self.key or self.play is None:
-            self.outputs, self.play = (), None  # the memory of the recording before
-            self.key, self.inputs = key, [tensor.detach().clone() for tensor in inputs]
-
-            def work() -> None:
-                self.outputs = self.function(*self.inputs, *constants)
-
-            self.play = recorded(work, self.inputs)
+            self.outputs, self.play = [], None  # the memory of the recording before
+            self.key, self.play = key, self.record(inputs, constants)
         for kept, new in zip(self.inputs, inputs, strict=True):
             kept.copy_(new)
         self.play()
         return tuple(output.clone() for output in self.outputs)
+
+    def record(self, given: Sequence[Tensor], constants: tuple[int, ...]) -> Callable[[], None]:
+        """Take up the function with copies of these inputs; playing it reads :attr:`inputs`, writes :attr:`outputs`."""
+        function, inputs, outputs = self.function, [tensor.detach().clone() for tensor in given], []
+
+        def work() -> None:  # knows nothing of ``self``: a circle would keep the GPU's memory until it is found
+            outputs[:] = function(*inputs, *constants)
+
+        self.inputs, self.outputs = inputs, outputs
+        return recorded(work, inputs)

@@ -167,7 +167,10 @@ def _along_level(
 def _also(name: str, entries: Sequence[Entry]) -> str:
     """The mean of something beside the metric, over all the seeds of a row."""
     values = [value for entry in entries for value in entry.also.get(name, [])]
-    return f"{mean_std(values)[0] / COSTS.get(name, ('', 1.0))[1]:.3g}" if values else NONE
+    if not values:
+        return NONE
+    mean = mean_std(values)[0] / COSTS.get(name, ("", 1.0))[1]
+    return f"{mean:,.0f}" if abs(mean) >= 1000 else f"{mean:.3g}"
 
 
 def _names(experiment: Experiment, entry: Entry, levels: Sequence[str]) -> list[str]:
