@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs import citation_graph, load_graph
+from plgc.inputs import Inputs, prepare
 
 
 def pytest_configure() -> None:
@@ -49,3 +50,9 @@ def cora(data_dir: Path) -> Data:
 def demo_graph() -> Data:
     """A small citation-like graph; shared by all tests, so none may change it."""
     return citation_graph(nodes=600, classes=4, features=200)
+
+
+@pytest.fixture(scope="session")
+def demo_inputs(demo_graph: Data) -> Inputs:
+    """That graph, as a GNN takes it."""
+    return prepare(demo_graph, "l1")

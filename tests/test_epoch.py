@@ -6,24 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
-from plgc.config import Branch, PseudoLabelSettings
 from plgc.epoch import decorrelation_loss, prototype_scores, swapped_prediction_loss, train_epoch
-from plgc.inputs import Inputs, prepare
-from plgc.pseudo_labels import StageOne, embed, read_pseudo_labels, standardize, start_stage_one, unit_blocks
+from plgc.inputs import Inputs
+from plgc.pseudo_labels import embed, read_pseudo_labels, standardize, unit_blocks
 from plgc.sinkhorn import sinkhorn
-
-BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))
-
-
-@pytest.fixture(scope="module")
-def inputs(demo_graph: Data) -> Inputs:
-    return prepare(demo_graph, "l1")
-
-
-def begin(inputs: Inputs, **settings: object) -> StageOne:
-    return start_stage_one(inputs, 10, BRANCHES, PseudoLabelSettings(**settings), seed=0)  # type: ignore[arg-type]
+from stages import begin
 
 
 def test_decorrelation_equals_the_standardised_formula() -> None:
@@ -44,13 +32,13 @@ def test_decorrelation_is_least_for_equal_uncorrelated_views() -> None:
 
 
 @pytest.mark.parametrize("decorrelation", [0.0, 1e-3])
-def test_prototype_scores_are_the_inner_products_of_unit_vectors(inputs: Inputs, decorrelation: float) -> None:
-    stage = begin(inputs, decorrelation=decorrelation)
-    hidden = [encoder(inputs.x, inputs.adjacency).detach() for encoder in stage.encoders]
+def test_prototype_scores_are_the_inner_products_of_unit_vectors(demo_inputs: Inputs, decorrelation: float) -> None:
+    stage = begin(demo_inputs, decorrelation=decorrelation)
+    hidden = [encoder(demo_inputs.x, demo_inputs.adjacency).detach() for encoder in stage.encoders]
     parts = [standardize(part) for part in hidden] if decorrelation else hidden
     expected = unit_blocks(torch.cat(parts, 1), stage.blocks) @ unit_blocks(stage.prototypes, stage.blocks).t()
     assert torch.allclose(prototype_scores(stage, parts), expected, atol=1e-4)
-    assert torch.allclose(embed(stage, inputs), unit_blocks(torch.cat(parts, 1), stage.blocks), atol=1e-5)
+    assert torch.allclose(embed(stage, demo_inputs), unit_blocks(torch.cat(parts, 1), stage.blocks), atol=1e-5)
 
 
 def swap_reference(scores: list[Tensor], targets: list[Tensor], temperature: float) -> Tensor:
@@ -63,8 +51,8 @@ def swap_reference(scores: list[Tensor], targets: list[Tensor], temperature: flo
 
 
 @pytest.mark.parametrize("hard", [True, False])
-def test_swapped_prediction_equals_the_papers_formula(inputs: Inputs, hard: bool) -> None:
-    stage = begin(inputs, hard_targets=hard, temperature=0.2)
+def test_swapped_prediction_equals_the_papers_formula(demo_inputs: Inputs, hard: bool) -> None:
+    stage = begin(demo_inputs, hard_targets=hard, temperature=0.2)
     generator = torch.Generator().manual_seed(1)
     views = [[torch.randn(30, width, generator=generator) for width in stage.blocks] for _ in range(2)]
     scores = [prototype_scores(stage, view).detach() for view in views]
@@ -76,19 +64,19 @@ def test_swapped_prediction_equals_the_papers_formula(inputs: Inputs, hard: bool
     torch.testing.assert_close(potentials, [plan.potential for plan in plans])
 
 
-def test_training_lowers_the_loss_and_explains_more(inputs: Inputs) -> None:
-    stage = begin(inputs)
-    losses = [train_epoch(stage, inputs) for _ in range(40)]
+def test_training_lowers_the_loss_and_explains_more(demo_inputs: Inputs) -> None:
+    stage = begin(demo_inputs)
+    losses = [train_epoch(stage, demo_inputs) for _ in range(40)]
     assert sum(losses[-5:]) < sum(losses[:5])
-    untrained = begin(inputs)
-    before = read_pseudo_labels(untrained, embed(untrained, inputs)).explained
-    after = read_pseudo_labels(stage, embed(stage, inputs)).explained
+    untrained = begin(demo_inputs)
+    before = read_pseudo_labels(untrained, embed(untrained, demo_inputs)).explained
+    after = read_pseudo_labels(stage, embed(stage, demo_inputs)).explained
     assert after > before
 
 
 @pytest.mark.parametrize("hard", [True, False])
-def test_a_sinkhorn_that_never_looks_leads_to_the_same_loss(inputs: Inputs, hard: bool) -> None:
-    stage = begin(inputs, hard_targets=hard)
+def test_a_sinkhorn_that_never_looks_leads_to_the_same_loss(demo_inputs: Inputs, hard: bool) -> None:
+    stage = begin(demo_inputs, hard_targets=hard)
     generator = torch.Generator().manual_seed(1)
     views = [[torch.randn(60, width, generator=generator) for width in stage.blocks] for _ in range(2)]
     start: list[Tensor | None] = [torch.zeros(10), torch.zeros(10)]

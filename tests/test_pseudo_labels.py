@@ -3,31 +3,17 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.data import Data
 
-from plgc.config import Branch, PseudoLabelSettings
-from plgc.inputs import Inputs, prepare
+from plgc.inputs import Inputs
 from plgc.pseudo_labels import (
-    StageOne,
     embed,
     read_pseudo_labels,
     spread_rows,
     standardize,
-    start_stage_one,
     twin_agreement,
     unit_blocks,
 )
-
-BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))
-
-
-@pytest.fixture(scope="module")
-def inputs(demo_graph: Data) -> Inputs:
-    return prepare(demo_graph, "l1")
-
-
-def begin(inputs: Inputs, **settings: object) -> StageOne:
-    return start_stage_one(inputs, 10, BRANCHES, PseudoLabelSettings(**settings), seed=0)  # type: ignore[arg-type]
+from stages import begin
 
 
 def test_standardising_has_the_gradient_of_its_formula() -> None:
@@ -54,10 +40,10 @@ def test_unit_blocks_scale_every_block_and_the_whole() -> None:
     assert torch.allclose(z.norm(dim=1), torch.ones(7))
 
 
-def test_pseudo_labels_are_assignment_means(inputs: Inputs) -> None:
+def test_pseudo_labels_are_assignment_means(demo_inputs: Inputs) -> None:
     """Lemma 3: at a stationary point ỹ_k is parallel to its assignment-weighted mean; here block by block."""
-    stage = begin(inputs, refinements=60, tolerance=1e-4, max_iterations=500)
-    embedding = embed(stage, inputs)
+    stage = begin(demo_inputs, refinements=60, tolerance=1e-4, max_iterations=500)
+    embedding = embed(stage, demo_inputs)
     labels = read_pseudo_labels(stage, embedding)
     means = unit_blocks(labels.weights.t() @ embedding, stage.blocks)
     assert torch.allclose(labels.vectors, means, atol=1e-5)
@@ -66,9 +52,9 @@ def test_pseudo_labels_are_assignment_means(inputs: Inputs) -> None:
     assert torch.equal(stage.prototypes.detach(), labels.vectors)
 
 
-def test_explained_is_one_minus_residual_over_total_variance(inputs: Inputs) -> None:
-    stage = begin(inputs)
-    embedding = embed(stage, inputs)
+def test_explained_is_one_minus_residual_over_total_variance(demo_inputs: Inputs) -> None:
+    stage = begin(demo_inputs)
+    embedding = embed(stage, demo_inputs)
     labels = read_pseudo_labels(stage, embedding)
     nearest = labels.weights.argmax(1)
     # weights are the plan scaled per column; with balanced columns the row maximum is the same
@@ -77,10 +63,10 @@ def test_explained_is_one_minus_residual_over_total_variance(inputs: Inputs) -> 
     assert labels.explained == pytest.approx(1 - float(residual / total), abs=0.02)
 
 
-def test_learned_prototypes_are_kept_without_refinement(inputs: Inputs) -> None:
-    stage = begin(inputs, refinements=0)
+def test_learned_prototypes_are_kept_without_refinement(demo_inputs: Inputs) -> None:
+    stage = begin(demo_inputs, refinements=0)
     before = stage.prototypes.detach().clone()
-    labels = read_pseudo_labels(stage, embed(stage, inputs))
+    labels = read_pseudo_labels(stage, embed(stage, demo_inputs))
     assert torch.allclose(labels.vectors, unit_blocks(before, stage.blocks))
 
 

@@ -2,7 +2,7 @@
 
 Each view is assigned to the prototypes with Sinkhorn, and predicts the other's assignment (ℓ_swap). On a GPU the work
 between the draw of the views and the step of the optimiser, a thousand small kernels, is recorded once and played again
-(:mod:`plgc.replay`): its shapes are the same in every epoch on the same graph. Batches have shapes of their own.
+(:mod:`plgc.replay`): its shapes are the same in every epoch on the same graph, if not in batches.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _played(
     stage: StageOne, inputs: Inputs, drawn: list[Tensor], rows: Tensor | None
 ) -> tuple[list[Tensor], list[Tensor | None]] | None:
     """What :func:`_slopes` finds, from a recording of it; None where there is none, or it met numbers it is not for."""
-    if inputs.device.type != "cuda" or stage.streamed or isinstance(inputs.x, StoredFeatures):
+    in_batches = inputs.counted is not None  # each with shapes of its own
+    if inputs.device.type != "cuda" or in_batches or isinstance(inputs.x, StoredFeatures):
         return None
     before = [stage.prototypes.new_zeros(len(stage.prototypes)) if p is None else p for p in stage.potentials]
     if stage.recording is None or stage.recording[0] is not inputs:
