@@ -164,13 +164,15 @@ class Bench:
             one = run_child("condensing", graph=graph, device=self.device, nodes=self.sizes.growth_nodes, fixed=True)
             found.append(one)
             self._line(f"{one['nodes']:,} nodes, {one['entries']:,} entries", _took(one))
-        size = np.log([one["nodes"] + one["entries"] for one in found])
-        fitted = {
-            name: np.polyfit(size, np.log([one[name] for one in found]), 1) for name in ("seconds", "peak_memory_bytes")
+        sizes = [one["nodes"] + one["entries"] for one in found]
+        exponents = {
+            name: float(np.polyfit(np.log(sizes), np.log([one[name] for one in found]), 1)[0])
+            for name in ("seconds", "peak_memory_bytes")
         }
-        exponents = {name: float(fit[0]) for name, fit in fitted.items()}
         self._line("exponent in nodes + entries", f"{exponents['seconds']:.2f}")
-        projected = {name: float(np.exp(np.polyval(fitted["seconds"], np.log(sum(of))))) for name, of in LARGER.items()}
+        # From the largest on at least in proportion: a smaller power is that of parts which stop to count.
+        power, largest = max(1.0, exponents["seconds"]), found[-1]["seconds"]
+        projected = {name: largest * (sum(of) / sizes[-1]) ** power for name, of in LARGER.items()}
         for name, seconds in projected.items():
             self._line(f"projected to the size of {name}", f"{seconds:,.0f} s")
         self._keep("growth", "generated", {"runs": found, "exponents": exponents, "projected_seconds": projected})

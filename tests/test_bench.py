@@ -44,18 +44,23 @@ def test_training_is_extrapolated_and_says_so(bench: ModuleType) -> None:
     assert (found["timed_epochs"], found["epochs"]) == (2, 500)
 
 
-def test_growth_is_fitted_and_recorded(bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("power", [1.07, 0.6])
+def test_growth_is_fitted_recorded_and_projected_at_least_in_proportion(
+    power: float, bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pretend(task: str, limit: float | None = None, **arguments: object) -> dict[str, float]:
         assert task == "condensing"
         size = 1e6 * float(str(arguments["graph"]).partition(":")[2])
-        return {"nodes": size / 4, "entries": 3 * size / 4, "seconds": size**1.07, "peak_memory_bytes": size**0.5}
+        return {"nodes": size / 4, "entries": 3 * size / 4, "seconds": size**power, "peak_memory_bytes": size**0.5}
 
     monkeypatch.setattr(bench, "run_child", pretend)
     out = tmp_path / "results" / "bench.jsonl"
     sizes = bench.Plan("g", 1, "g", 9, 1, "demo", 9, 1.0, (0.01, 0.02, 0.04, 0.08), 9, 0.01)
     bench.Bench(sizes, "cpu", True, out, tmp_path).growth()
     record = json.loads(out.read_text())
-    assert record["exponents"] == {"seconds": pytest.approx(1.07), "peak_memory_bytes": pytest.approx(0.5)}
+    assert record["exponents"] == {"seconds": pytest.approx(power), "peak_memory_bytes": pytest.approx(0.5)}
+    times = sum(bench.LARGER["ogbn-products"]) / 80_000
+    assert record["projected_seconds"]["ogbn-products"] == pytest.approx(80_000**power * times ** max(1, power))
     assert {"commit", "machine", "threads", "quick"} <= set(record)
 
 
