@@ -82,8 +82,9 @@ def condense(
             and ends with the same bytes. What was kept of another graph, seed or setting is left alone. A run that ends
             well removes its own.
         memory: bytes to stay within, as a number or a text such as ``4GiB``. Where training on the whole graph would
-            need more, stage I trains on batches of its nodes (:mod:`plgc.batches`) and says so: in the progress, and
-            in the file as ``chosen["batch_nodes"]``. By default the whole graph is always used.
+            need more, and on a CPU with more than 32,768 nodes, stage I trains on batches of its nodes
+            (:mod:`plgc.batches`) and says so: in the progress, and in the file as ``chosen["batch_nodes"]``. By default
+            the whole graph is always used.
         precision: of the encoders' products, ``float32`` or, on a GPU, ``bfloat16``, which moves half the memory; by
             default what the settings say, ``float32``.
 
