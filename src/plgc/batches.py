@@ -20,14 +20,15 @@ from plgc.config import Branch, CondenseSettings
 from plgc.errors import SettingError
 from plgc.inputs import Inputs, take_rows
 from plgc.locality import local_order
-from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.propagate import Features, SparseFeatures, build_adjacency, sparse_features
 from plgc.pseudo_labels import SAMPLE, PseudoLabels, StageOne, balance, embed, read_pseudo_labels, unit_blocks
+from plgc.sparse_product import row_entries
 from plgc.stored_features import StoredFeatures
 
 PART = 256  # nodes
 LARGEST = 16_384  # nodes a step: more cost time and teach little
 SMALLEST = 1_024
-PROBED = 32_768  # nodes of a graph that the model choice may train on as a whole
+WHOLE = 32_768  # nodes of a graph that a budget leaves whole where time counts: on a CPU, and for the model choice
 ROWS = 16_384  # that are assigned at a time
 PROGRAM = 512 << 20  # bytes that are taken before a graph comes
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -55,7 +56,7 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     nodes, ladder = inputs.num_nodes, [rung.branches for rung in settings.ladder]
     step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
     graph = PROGRAM + _graph_bytes(inputs)
-    in_batches = inputs.device.type == "cpu" and nodes > PROBED
+    in_batches = inputs.device.type == "cpu" and nodes > WHOLE
     if graph + nodes * step <= memory and not in_batches:
         return None
     width = max(sum(branch.width for branch in branches) for branches in ladder)
@@ -111,7 +112,7 @@ class Supply:
     @property
     def probe(self) -> Supply:
         """What the model choice is made on: the whole graph, unless it is large."""
-        return Supply(self.inputs) if self.inputs.num_nodes <= PROBED else self
+        return Supply(self.inputs) if self.inputs.num_nodes <= WHOLE else self
 
     def step(self, generator: torch.Generator) -> Inputs:
         """The graph for the next step."""
@@ -143,7 +144,7 @@ def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Genera
 def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
     """At most so many nodes around ``nodes``: those with most edges to them, for their degree (its root)."""
     adjacency = inputs.adjacency
-    entry, _ = _entries(adjacency, nodes)
+    _, entry = row_entries(adjacency.crow, nodes)
     edges = torch.bincount(adjacency.col[entry], minlength=inputs.num_nodes)
     edges[nodes] = 0
     around = edges.nonzero().flatten()
@@ -151,20 +152,13 @@ def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
     return around[torch.sort(closeness, descending=True, stable=True).indices[:most]]
 
 
-def _entries(adjacency: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the rows of ``nodes`` are stored, one after the other, and how long each is."""
-    start, count = adjacency.crow[:-1][nodes].long(), adjacency.crow.diff()[nodes].long()
-    before = torch.cumsum(count, 0) - count
-    return torch.arange(int(count.sum()), device=nodes.device) + (start - before).repeat_interleave(count), count
-
-
 def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
     """The subgraph that ``nodes`` (ascending) induce, with Â of its own."""
     adjacency = inputs.adjacency
     place = torch.full((inputs.num_nodes,), -1, dtype=adjacency.col.dtype, device=inputs.device)
     place[nodes] = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device)
-    entry, count = _entries(adjacency, nodes)
-    row = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device).repeat_interleave(count)
+    starts, entry = row_entries(adjacency.crow, nodes)
+    row = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device).repeat_interleave(starts.diff())
     col = place[adjacency.col[entry]]
     inside = (col >= 0) & (col != row)
     weight = None if adjacency.weight is None else adjacency.weight[entry][inside]

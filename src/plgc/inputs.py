@@ -13,7 +13,7 @@ from plgc import mapped
 from plgc.errors import GraphError
 from plgc.locality import local_order
 from plgc.propagate import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
-from plgc.sparse_product import index_dtype, multiply
+from plgc.sparse_product import index_dtype, multiply, row_entries
 from plgc.stored_features import StoredFeatures, row_norms
 
 SCALINGS = ("auto", "l1", "l2", "none")
@@ -128,12 +128,9 @@ def take_rows(x: Tensor, rows: Tensor) -> Tensor:
     """Some rows of a dense or CSR matrix, in the order they are named."""
     if x.layout != torch.sparse_csr:
         return mapped.gather(x, rows)
-    crow, counts = x.crow_indices(), x.crow_indices().diff()[rows]
-    new = torch.zeros(len(rows) + 1, dtype=crow.dtype, device=x.device)
-    torch.cumsum(counts, 0, out=new[1:])
-    entry = torch.arange(int(new[-1]), device=x.device) + (crow[:-1][rows] - new[:-1]).repeat_interleave(counts)
+    crow, entry = row_entries(x.crow_indices(), rows)
     shape = (len(rows), x.shape[1])
-    return torch.sparse_csr_tensor(new, x.col_indices()[entry], x.values()[entry], shape, check_invariants=False)
+    return torch.sparse_csr_tensor(crow, x.col_indices()[entry], x.values()[entry], shape, check_invariants=False)
 
 
 def _density(x: Tensor) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plgc.sparse_product import SparseProduct, index_dtype, multiply
+from plgc.sparse_product import SparseProduct, index_dtype, multiply, row_entries
 from plgc.stored_features import StoredFeatures, StoredProduct
 from plgc.structure import closed_structure
 
@@ -154,10 +154,7 @@ def row_matrices(adjacency: Adjacency, rows: Tensor) -> tuple[Tensor, Tensor]:
         chosen = torch.zeros(nodes, device=col.device).index_fill_(0, rows, 1.0)
         there = chosen.repeat_interleave(crow.diff(), output_size=entries).mul_(value)
         return adjacency.with_values(there), adjacency.with_values(chosen.index_select(0, col).mul_(value))
-    counts = crow.diff()[rows]
-    starts = torch.zeros(len(rows) + 1, dtype=crow.dtype)
-    torch.cumsum(counts, 0, out=starts[1:])
-    entry = torch.arange(int(starts[-1]), dtype=crow.dtype) + (crow[rows] - starts[:-1]).repeat_interleave(counts)
+    starts, entry = row_entries(crow, rows)
     there = _csr(starts, col.index_select(0, entry), value.index_select(0, entry), (len(rows), nodes))
     place = torch.full((nodes,), -1, dtype=col.dtype)
     place[rows] = torch.arange(len(rows), dtype=col.dtype)
