@@ -16,12 +16,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import plgc
-from plgc import config
-from plgc.batches import batch_size
-from plgc.errors import SettingError
 from plgc.experiments.records import append_record
-from plgc.inputs import prepare, resolve_scaling
-from plgc.machine import provenance
+from plgc.method import settings as config
+from plgc.method.batches import batch_size
+from plgc.runtime.errors import SettingError
+from plgc.runtime.provenance import provenance
+from plgc.sparse.inputs import prepare, resolve_scaling
 
 NODES = {"cora": 70, "citeseer": 60, "pubmed": 197, "amazon-photo": 76, "coauthor-cs": 183}
 SHOTS = (None, 3)

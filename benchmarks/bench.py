@@ -23,7 +23,7 @@ import numpy as np
 from bench_child import run_child
 from bench_graphs import arxiv_or_generated
 from plgc.experiments.records import append_record
-from plgc.machine import provenance
+from plgc.runtime.provenance import provenance
 
 PARTS = {
     "a": "propagation",

@@ -28,7 +28,7 @@ def main() -> None:
     from bench_condensing import measure_condensing, measure_generating, measure_method, measure_rebuilding
     from bench_propagation import measure_propagation
     from bench_training import measure_training
-    from plgc.machine import peak_memory
+    from plgc.runtime.provenance import peak_memory
 
     tasks: dict[str, Callable[..., dict[str, Any]]] = {
         "propagation": measure_propagation,

@@ -8,12 +8,12 @@ from typing import Any
 
 import plgc
 from bench_graphs import bench_graph
-from plgc import config
-from plgc.config import STRICT, CondenseSettings, Rung
 from plgc.graphs.generate import REDDIT, write_community_graph
 from plgc.graphs.labels import training_labels
-from plgc.machine import warm_up
-from plgc.methods import METHODS, condense_with
+from plgc.method import settings as config
+from plgc.method.settings import STRICT, CondenseSettings, Rung
+from plgc.rivals.methods import METHODS, condense_with
+from plgc.sparse.product import warm_up
 
 
 def measure_condensing(

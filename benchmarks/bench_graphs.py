@@ -9,9 +9,9 @@ from functools import cache
 from torch_geometric.data import Data
 
 import plgc
-from plgc.errors import PLGCError
 from plgc.graphs.derive import derive_features
 from plgc.graphs.generate import CommunityGraph, community_graph
+from plgc.runtime.errors import PLGCError
 
 ARXIV = "ogbn_arxiv_structure"
 ARXIV_SIZED = CommunityGraph(nodes=169_343, entries=2_315_598, features=128, communities=40)

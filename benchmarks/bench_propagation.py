@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv
 
 from bench_graphs import bench_graph
-from plgc.encoder import GCNLayer
-from plgc.inputs import Inputs, prepare
-from plgc.propagate import drop_edges, propagate
-from plgc.sparse_product import multiply
+from plgc.method.encoder import GCNLayer
+from plgc.sparse.adjacency import drop_edges, propagate
+from plgc.sparse.inputs import Inputs, prepare
+from plgc.sparse.product import multiply
 
 WIDTH = 128
 COPIED = 2**26  # floats, beyond any cache

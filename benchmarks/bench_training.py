@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench_graphs import bench_graph
-from plgc.encoder import GCNLayer
-from plgc.inputs import Inputs, prepare
+from plgc.method.encoder import GCNLayer
+from plgc.sparse.inputs import Inputs, prepare
 
 EPOCHS = 500
 WIDTH, LAYERS, DROPOUT = 256, 3, 0.5

@@ -15,12 +15,12 @@ import statistics
 from collections import defaultdict
 
 import plgc
+from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer
+from plgc.downstream.tasks.node import score_nodes
+from plgc.evaluation.scoring import learn
 from plgc.graphs import node_labels
-from plgc.learn import learn
-from plgc.methods import METHODS, condense_with
-from plgc.protocol import Protocol, draw_case
-from plgc.tasks.classifier import Classifier, finetune_last_layer
-from plgc.tasks.node import score_nodes
+from plgc.graphs.views.protocol import Protocol, draw_case
+from plgc.rivals.methods import METHODS, condense_with
 
 GRAPHS = (("cora", 70, 21), ("citeseer", 60, 18))  # name, nodes, clean labels
 RATES = (0.0, 0.5, 0.9)

@@ -19,7 +19,7 @@ from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import Experiment, list_experiments
 from plgc.experiments.summary import mean_std, summarise
 from plgc.experiments.tables import make_table, to_markdown
-from plgc.files import write_atomically
+from plgc.runtime.files import write_atomically
 
 PAGE, SUMMARY, FIGURES = "results.md", "results_summary.md", "figures"
 MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in the README is made here

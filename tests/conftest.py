@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs import citation_graph, load_graph
-from plgc.inputs import Inputs, prepare
+from plgc.sparse.inputs import Inputs, prepare
 
 
 def pytest_configure() -> None:

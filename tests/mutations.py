@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from plgc.sealed import checksum
+from plgc.runtime.container import checksum
 
 HUGE = (2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, 2**64 - 1, 10**30)
 TYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "U64", "BOOL", "F8_E4M3", "F4", "C64", "X", "")

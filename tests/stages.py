@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from plgc.config import Branch, PseudoLabelSettings
-from plgc.inputs import Inputs
-from plgc.pseudo_labels import StageOne, start_stage_one
+from plgc.method.settings import Branch, PseudoLabelSettings
+from plgc.method.stage_one import StageOne, start_stage_one
+from plgc.sparse.inputs import Inputs
 
 BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))
 

@@ -23,11 +23,11 @@ import typer
 from torch_geometric.data import Data
 
 import plgc
-from plgc.artifact import CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
-from plgc.errors import MissingExtraError
 from plgc.graphs import list_graphs
-from plgc.inputs import fingerprint
+from plgc.runtime.errors import MissingExtraError
+from plgc.sparse.inputs import fingerprint
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
@@ -86,7 +86,7 @@ def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = remember(plgc.condense)
         patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.methods.condense", shared)
+        patch.setattr("plgc.rivals.methods.condense", shared)
         yield
 
 

@@ -13,7 +13,7 @@ import griffe
 
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr):`(~?)([\w.]+)`")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
-SAME = {"plgc.condense": "plgc.condense.condense"}  # the function hides the module of its name
+SAME = {"plgc.condense": "plgc.method.condense.condense"}  # the function hides the module of its name
 
 
 class Roles(griffe.Extension):

@@ -13,23 +13,23 @@ import importlib
 import importlib.util
 import os
 import sys
-import types
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from plgc._moved import MovedModules
 from plgc._version import __version__
 
 if TYPE_CHECKING:
-    from plgc.artifact import CondensedGraph
-    from plgc.backbone import Backbone, reconstruct
-    from plgc.condense import condense
-    from plgc.errors import PLGCError
-    from plgc.estimator import PLGCClassifier
+    from plgc.artifact.condensed import CondensedGraph
+    from plgc.downstream.backbone import Backbone, reconstruct
+    from plgc.downstream.estimator import PLGCClassifier
+    from plgc.downstream.models import finetune, load_model
+    from plgc.downstream.tasks.link_model import LinkModel
+    from plgc.downstream.tasks.node import NodeModel
     from plgc.graphs import load_graph
-    from plgc.models import finetune, load_model
-    from plgc.multisource import condense_parts, condense_sources, load_sources
-    from plgc.tasks.link_model import LinkModel
-    from plgc.tasks.node import NodeModel
+    from plgc.method.condense import condense
+    from plgc.runtime.errors import PLGCError
+    from plgc.sources import condense_parts, condense_sources, load_sources
 
 # Has to be set before torch starts its threads. They wait for each other many times per step, by default in a busy
 # loop: on a core shared with another job that makes two threads several times slower than one.
@@ -61,32 +61,23 @@ __all__ = [
 
 # Where each name is; it is imported when it is asked for, so that ``plgc --help`` need not wait for torch.
 _HOME = {
-    "Backbone": "plgc.backbone",
+    "Backbone": "plgc.downstream.backbone",
     "CondensedGraph": "plgc.artifact",
-    "LinkModel": "plgc.tasks.link_model",
-    "NodeModel": "plgc.tasks.node",
-    "PLGCClassifier": "plgc.estimator",
-    "PLGCError": "plgc.errors",
-    "condense": "plgc.condense",
-    "condense_parts": "plgc.multisource",
-    "condense_sources": "plgc.multisource",
-    "finetune": "plgc.models",
+    "LinkModel": "plgc.downstream.tasks.link_model",
+    "NodeModel": "plgc.downstream.tasks.node",
+    "PLGCClassifier": "plgc.downstream.estimator",
+    "PLGCError": "plgc.runtime.errors",
+    "condense": "plgc.method.condense",
+    "condense_parts": "plgc.sources",
+    "condense_sources": "plgc.sources",
+    "finetune": "plgc.downstream.models",
     "load_graph": "plgc.graphs",
-    "load_model": "plgc.models",
-    "load_sources": "plgc.multisource",
-    "reconstruct": "plgc.backbone",
+    "load_model": "plgc.downstream.models",
+    "load_sources": "plgc.sources",
+    "reconstruct": "plgc.downstream.backbone",
 }
 
-
-class _Package(types.ModuleType):
-    """The package; ``plgc.condense`` stays the function when the module of that name is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _HOME or not isinstance(value, types.ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+sys.meta_path.insert(0, MovedModules())
 
 
 def __getattr__(name: str) -> Any:

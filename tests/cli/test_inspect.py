@@ -12,8 +12,8 @@ import torch
 
 import plgc
 from plgc.cli.inspect import theory_text
+from plgc.evaluation.theory import diagnose, measure
 from plgc.graphs import citation_graph, save_npz
-from plgc.theory import diagnose, measure
 
 
 def test_theory_is_the_python_function(run: Any, artifact: Path, graph: Path, unlabelled: Path) -> None:

@@ -99,7 +99,7 @@ def test_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_progress_is_for_terminals_and_not_for_the_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plgc.progress.DELAY", 0.0)
+    monkeypatch.setattr("plgc.runtime.progress.DELAY", 0.0)
     for quiet in (False, True):
         stream = Terminal()
         with monkeypatch.context() as patch:

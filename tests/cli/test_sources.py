@@ -12,11 +12,11 @@ import pytest
 import plgc
 from plgc.cli import condense as condense_module
 from plgc.cli import inspect, options
-from plgc.combine import COMBINATIONS
-from plgc.engine import ENGINES
+from plgc.downstream.combine import COMBINATIONS
 from plgc.graphs import citation_graph, save_npz
-from plgc.graphs.partition import PARTITIONS
-from plgc.multisource import MANIFEST
+from plgc.graphs.views.partition import PARTITIONS
+from plgc.sources import MANIFEST
+from plgc.sources.engine import ENGINES
 
 CONTRACT = {"artifact", "graph", "nodes", "seed", "seconds", "peak_memory_bytes", "bytes", "nodes_requested"}
 KEPT = 10

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plgc.errors import SettingError
 from plgc.experiments.curves import draw_curves, save_svg
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
+from plgc.runtime.errors import SettingError
 
 pytest.importorskip("matplotlib")
 

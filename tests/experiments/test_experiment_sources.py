@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from plgc.errors import SettingError
 from plgc.experiments.cell import Place, run_cell
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import RELEASES
 from plgc.experiments.sources import MIN_CLUSTER, sources_of
 from plgc.graphs import load_graph
-from plgc.protocol import draw_case
+from plgc.graphs.views.protocol import draw_case
+from plgc.runtime.errors import SettingError
 
 
 def a_cell(method: str = "plgc", **values: Any) -> Cell:

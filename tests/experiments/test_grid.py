@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import Cell, Choice, cells, narrow
 from plgc.experiments.spec import Experiment, list_experiments, load_experiment, parse_experiment
+from plgc.runtime.errors import SettingError
 
 EXPERIMENT = """
 title = "A grid"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
 from plgc.experiments.records import append_record, identity, read_records, records_file
-from plgc.files import WriteError
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import WriteError
 
 CELL = Cell("grid", "cora", "plgc", 70, "default", 0, "node", shots=3)
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import torch
 
-from plgc.errors import GraphNotFoundError, SettingError
 from plgc.experiments import cell as cell_module
 from plgc.experiments import run as run_module
 from plgc.experiments import store as store_module
@@ -25,6 +24,7 @@ from plgc.experiments.records import identity, read_records
 from plgc.experiments.run import Place, run_experiment
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.graphs import citation_graph, save_npz
+from plgc.runtime.errors import GraphNotFoundError, SettingError
 from processes import alive, wait_until
 
 HEAD = """

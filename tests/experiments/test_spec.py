@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import cells
 from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, parse_experiment
+from plgc.runtime.errors import SettingError
 
 SHIPPED = (
     *("citation_trio", "clustering", "cost", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift"),

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.experiments.summary import mean_std
 from plgc.experiments.tables import Table, make_table, to_csv, to_markdown, to_text
+from plgc.runtime.errors import SettingError
 
 GRID = """
 title = "A table"

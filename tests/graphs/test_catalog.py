@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError, GraphNotFoundError
 from plgc.graphs import catalog, download, get_graph, list_graphs, load_graph, save_npz
+from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 WANTED = {
     *("cora", "citeseer", "pubmed", "amazon-photo", "amazon-computers", "coauthor-cs", "coauthor-physics"),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError
 from plgc.graphs.check import as_features, check_condensable, check_structure, csr_features, node_count, take_rows
+from plgc.runtime.errors import GraphError
 
 
 def path_graph(nodes: int = 4, **fields: object) -> Data:

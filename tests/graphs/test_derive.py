@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
 from plgc.graphs import load_graph
 from plgc.graphs.derive import DEGREE_POWER, WEIGHTS, _sparse_rows, derive_features, fastrp, parse_features
+from plgc.runtime.errors import SettingError
 
 
 def edges(pairs: list[tuple[int, int]]) -> torch.Tensor:

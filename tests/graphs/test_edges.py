@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError
 from plgc.graphs.check import MASKS, node_count
-from plgc.graphs.edges import EdgeSplit, keep_edges, non_edges, split_edges, training_edges, undirected_edges
 from plgc.graphs.load import load_graph
+from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges, split_edges, training_edges, undirected_edges
+from plgc.runtime.errors import GraphError
 
 SEEDS = st.integers(0, 2**31)
 

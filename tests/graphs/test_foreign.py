@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.utils import to_networkx
 
-from plgc.errors import GraphError, SettingError
 from plgc.graphs import load_graph
-from plgc.graphs.columns import TableColumns
+from plgc.graphs.formats.columns import TableColumns
+from plgc.runtime.errors import GraphError, SettingError
 
 
 @dataclass

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
 from plgc.graphs import generate
 from plgc.graphs.generate import REDDIT, CommunityGraph, community_graph, write_community_graph
+from plgc.runtime.errors import SettingError
 
 SMALL = CommunityGraph(nodes=3000, entries=40_000, features=24, communities=6, noise=1.0)
 

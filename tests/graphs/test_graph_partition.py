@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError, LabelError, MissingExtraError, SettingError
 from plgc.graphs import citation_graph, load_graph, training_subgraph
-from plgc.graphs.partition import LEAST_SHARE, cut_edges, cut_part, cut_parts, partition_nodes
+from plgc.graphs.views.partition import LEAST_SHARE, cut_edges, cut_part, cut_parts, partition_nodes
+from plgc.runtime.errors import GraphError, LabelError, MissingExtraError, SettingError
 
 SEEDS = st.integers(-5, 2**40)
 needs_metis = pytest.mark.skipif(find_spec("pymetis") is None, reason="pymetis is not installed")

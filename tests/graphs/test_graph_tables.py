@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from plgc.errors import GraphError, GraphNotFoundError, MissingExtraError, SettingError
-from plgc.graphs import bounded, check_condensable, frames, load_graph
-from plgc.graphs.columns import TableColumns
+from plgc.graphs import check_condensable, load_graph
+from plgc.graphs.formats import bounded, frames
+from plgc.graphs.formats.columns import TableColumns
+from plgc.runtime.errors import GraphError, GraphNotFoundError, MissingExtraError, SettingError
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\n"
 NODES = "id,height,colour,label\na,1.5,red,dog\nb,2,blue,cat\nc,0,red,dog\nd,4,blue,\n"
@@ -111,8 +112,8 @@ def test_a_column_with_very_many_words_is_left_out_and_takes_no_room(write) -> N
 
 
 def test_a_word_that_turns_up_late_makes_the_column_words(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plgc.graphs.delimited.BLOCK_CELLS", 8)
-    monkeypatch.setattr("plgc.graphs.delimited.BLOCK_ROWS", 2)
+    monkeypatch.setattr("plgc.graphs.formats.delimited.BLOCK_CELLS", 8)
+    monkeypatch.setattr("plgc.graphs.formats.delimited.BLOCK_ROWS", 2)
     rows = "\n".join(f"{i},{'x' if i == 17 else i % 3}" for i in range(20))
     data = load(write("0,1\n", f"id,kind\n{rows}\n"))
     assert data.feature_names == ["kind=0", "kind=1", "kind=2", "kind=x"]

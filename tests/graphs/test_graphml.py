@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from plgc.errors import GraphError, GraphNotFoundError
-from plgc.graphs import bounded, graphml, load_graph
-from plgc.graphs.columns import TableColumns
+from plgc.graphs import load_graph
+from plgc.graphs.formats import bounded, graphml
+from plgc.graphs.formats.columns import TableColumns
+from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 KEYS = """<key id="d0" for="node" attr.name="size" attr.type="double"><default>7.5</default></key>

@@ -8,11 +8,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.errors import GraphError
-from plgc.evaluation import evaluate
+from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import citation_graph, load_graph, split_edges, training_edges, training_subgraph, unseen_subgraph
-from plgc.graphs.inductive import induced_subgraph, training_digest
+from plgc.graphs.views.inductive import induced_subgraph, training_digest
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.runtime.errors import GraphError
 
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import LabelError, SettingError
 from plgc.graphs import citation_graph, training_labels, unlabelled
+from plgc.runtime.errors import LabelError, SettingError
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data, HeteroData
 
-from plgc.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 from plgc.graphs import (
     check_condensable,
     get_graph,
@@ -24,8 +23,9 @@ from plgc.graphs import (
     training_subgraph,
     unlabelled,
 )
-from plgc.graphs.splits import generated_split
 from plgc.graphs.standard import symmetric_edges
+from plgc.graphs.views.splits import generated_split
+from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 NODES = 6

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plgc.errors import LabelError, SettingError
-from plgc.graphs.noise import flip_labels
+from plgc.graphs.views.noise import flip_labels
+from plgc.runtime.errors import LabelError, SettingError
 
 CLASSES = 5
 SEEDS = st.integers(0, 2**31)

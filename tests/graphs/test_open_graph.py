@@ -10,12 +10,12 @@ import torch
 from torch_geometric.data import Data
 
 import plgc
-from plgc.artifact import CondensedGraph
-from plgc.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import citation_graph, load_graph, save_npz, training_subgraph
 from plgc.graphs.derive import check_derived, checked_mark, derive_features, derived_of, mark_option
 from plgc.graphs.load import open_graph
-from plgc.graphs.partition import cut_parts, partition_nodes
+from plgc.graphs.views.partition import cut_parts, partition_nodes
+from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 MARK = {"features": "fastrp:8", "seed": 3}

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import LabelError, SettingError
 from plgc.graphs import citation_graph, unlabelled
-from plgc.graphs.shift import LARGEST, long_tailed
+from plgc.graphs.views.shift import LARGEST, long_tailed
+from plgc.runtime.errors import LabelError, SettingError
 
 
 @pytest.fixture(scope="module")

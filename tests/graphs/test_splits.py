@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plgc.errors import LabelError
-from plgc.graphs.splits import draw_labels, draw_shots, generated_split
+from plgc.graphs.views.splits import draw_labels, draw_shots, generated_split
+from plgc.runtime.errors import LabelError
 
 SIZES = st.lists(st.integers(1, 90), min_size=1, max_size=6)
 

@@ -15,13 +15,14 @@ from safetensors.numpy import save_file
 from torch_geometric.data import Data
 
 import plgc
-from plgc import mapped
-from plgc.config import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.errors import GraphError, GraphNotFoundError, SettingError
-from plgc.graphs import citation_graph, load_graph, save_npz, save_stored, unpack
+from plgc.graphs import citation_graph, load_graph, save_npz, save_stored
+from plgc.graphs.formats import unpack
+from plgc.graphs.formats.npz import graph_arrays
 from plgc.graphs.generate import CommunityGraph, write_community_graph
-from plgc.graphs.npz import graph_arrays
-from plgc.inputs import fingerprint
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.runtime import mapped
+from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
+from plgc.sparse.inputs import fingerprint
 
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=16, width=8),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=4)

@@ -7,10 +7,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
 from plgc.graphs import check_condensable, load_graph
 from plgc.graphs.check import to_scipy
 from plgc.graphs.synthetic import citation_graph
+from plgc.runtime.errors import SettingError
 
 
 @pytest.fixture(scope="module")

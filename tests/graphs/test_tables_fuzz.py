@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from plgc.errors import PLGCError
 from plgc.graphs import check_structure, load_graph
+from plgc.runtime.errors import PLGCError
 
 COUNT = int(os.environ.get("PLGC_FUZZ", "600"))
 NODES = "id,size,flag,colour,split,label\n" + "".join(

@@ -9,9 +9,9 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.graphs import citation_graph, save_npz, training_labels
-from plgc.methods import condense_with
-from plgc.privacy import privatise
+from plgc.method.release import privatise
 from plgc.report import build_report
+from plgc.rivals.methods import condense_with
 
 
 @pytest.fixture(scope="session")

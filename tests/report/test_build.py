@@ -17,13 +17,13 @@ from report_pages import read_page
 from torch_geometric.data import Data
 
 import plgc
-from plgc.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
-from plgc.evaluation import evaluate
+from plgc.evaluation.over_seeds import evaluate
+from plgc.evaluation.scoring import train_whole_graph
+from plgc.evaluation.theory import diagnose
 from plgc.graphs import citation_graph, save_npz
-from plgc.learn import train_whole_graph
 from plgc.report import atlas, build_report, write_report
 from plgc.report.text import number, percent, size, whole
-from plgc.theory import diagnose
+from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 
 NASTY = '<script>alert("x")</script> & </title><!--'
 
@@ -82,7 +82,7 @@ def test_bounds_are_those_of_the_theory(page: str, condensed: plgc.CondensedGrap
 def test_the_map_is_the_graph(page: str, condensed: plgc.CondensedGraph, small: Data) -> None:
     data = map_data(page)
     assert condensed.pseudo_labels is not None
-    settings = plgc.backbone.BackboneSettings(skip=False)
+    settings = plgc.downstream.backbone.BackboneSettings(skip=False)
     embedding = plgc.reconstruct(condensed, seed=1, settings=settings).embed(small).double()
     own = torch.cdist(embedding, condensed.pseudo_labels.double()).argmin(1)
     assert unpack(data["cluster"], "<u2").tolist() == own.tolist()

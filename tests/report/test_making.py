@@ -8,9 +8,9 @@ from pathlib import Path
 
 import plgc
 from plgc.cli.options import Condenser
-from plgc.methods import CONDENSERS
 from plgc.report.making import command
 from plgc.report.study import Balance
+from plgc.rivals.methods import CONDENSERS
 
 
 def words(condensed: plgc.CondensedGraph, graph: str = "my graph.npz") -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from report_pages import read_page
 
-from plgc.errors import SettingError
 from plgc.report import build_report
+from plgc.runtime.errors import SettingError
 
 
 def record(experiment: str, method: str, seed: int, value: float, **cell: Any) -> dict[str, Any]:

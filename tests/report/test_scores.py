@@ -9,12 +9,12 @@ import pytest
 from torch_geometric.data import Data
 
 import plgc
-from plgc.evaluation import evaluate
+from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import training_edges
-from plgc.multisource import open_sources
 from plgc.report.opened import open_all
 from plgc.report.scores import Score, Scores, score_files
 from plgc.report.works import verdict
+from plgc.sources import open_sources
 
 
 def scores(*values: float) -> Scores:

@@ -23,14 +23,14 @@ from typing import Any
 
 import torch
 
-from plgc.artifact import CondensedGraph
-from plgc.baselines import gradient
-from plgc.baselines.gradient import condense_by_gradients
-from plgc.baselines.gradient_settings import GradientSettings
-from plgc.checkpoint import checkpoint_folder
-from plgc.condense import condense
-from plgc.config import CondenseSettings, preset
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import citation_graph, training_labels
+from plgc.method.condense import condense
+from plgc.method.settings import CondenseSettings, preset
+from plgc.rivals.gradient import condense as gradient
+from plgc.rivals.gradient.condense import condense_by_gradients
+from plgc.rivals.gradient.settings import GradientSettings
+from plgc.runtime.checkpoint import checkpoint_folder
 
 STEPS = ("fsync", "replace", "unlink")  # of the system, by which a file is written and removed
 RIVAL = GradientSettings(epochs=40, outer_steps=4, inner_steps=3, hidden=16, adjacency_hidden=8, evaluate=(20,))

@@ -1,7 +1,7 @@
 """The command line. ``main`` is the entry point; the commands are in the modules of this folder.
 
 Results go to stdout (``--json``: exactly one JSON object), progress and messages to stderr. Exit codes: 0 done, 1 the
-job cannot be done as asked (a :class:`plgc.errors.PLGCError`), 2 wrong usage, 130 interrupted. Commands only raise;
+job cannot be done as asked (a :class:`plgc.runtime.errors.PLGCError`), 2 wrong usage, 130 interrupted. Commands only raise;
 what the user sees of an error is decided here, once.
 """
 
@@ -22,7 +22,7 @@ from plgc.cli import condense, data, demo, experiment, inspect, messages, models
 from plgc.cli.messages import Quiet, Verbose
 from plgc.cli.options import examples
 from plgc.cli.output import seconds
-from plgc.errors import PLGCError
+from plgc.runtime.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 # click's UsageError, whether typer brings click along or uses an installed one

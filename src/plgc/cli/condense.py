@@ -36,15 +36,15 @@ from plgc.cli.options import (
 from plgc.cli.output import derived_text, facts, seconds, show, size, view_text
 from plgc.cli.request import Guard, Request, Several, View, report
 from plgc.cli.sources import check_alone, condense_several
-from plgc.files import check_writable
-from plgc.progress import Progress
+from plgc.runtime.files import check_writable
+from plgc.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from plgc.artifact import CondensedGraph
-    from plgc.checkpoint import CheckpointFolder
+    from plgc.artifact.condensed import CondensedGraph
     from plgc.graphs import TrainingLabels
+    from plgc.runtime.checkpoint import CheckpointFolder
 
 VALUE = 4  # bytes of a synthetic feature
 EXAMPLES = examples(
@@ -53,7 +53,7 @@ EXAMPLES = examples(
     "plgc condense edges.csv --features fastrp:128 --ratio 0.02 -o mine.safetensors",
     "plgc condense cora --parts 3 --partition metis --halo 1 --nodes 70 -o parts/",
 )
-MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
+MANIFEST = "manifest.json"  # as in plgc.sources, which --help must not wait for
 
 
 def condense(
@@ -193,8 +193,8 @@ def _condense_one(request: Request) -> tuple[dict[str, Any], str]:
     check_device(request.device)
     if request.checkpoint is not None:
         check_writable(request.checkpoint / "checkpoint")
-    from plgc.machine import peak_memory
-    from plgc.multisource import check_noise
+    from plgc.runtime.provenance import peak_memory
+    from plgc.sources import check_noise
 
     check_noise(request.guard.clip, request.guard.noise or 0.0)
     start = time.perf_counter()
@@ -218,7 +218,7 @@ def _condense_one(request: Request) -> tuple[dict[str, Any], str]:
 @contextmanager
 def _checkpoints(request: Request) -> Iterator[CheckpointFolder]:
     """Where the run keeps how far it is, until the result is written; who stops it is told how to go on."""
-    from plgc.checkpoint import checkpoint_folder
+    from plgc.runtime.checkpoint import checkpoint_folder
 
     kept = checkpoint_folder(request.checkpoint, request.output)
     try:
@@ -233,7 +233,7 @@ def _checkpoints(request: Request) -> Iterator[CheckpointFolder]:
 def _labels(request: Request, shown: Data) -> TrainingLabels | None:
     """The training labels for a method that reads them, which is said; else None."""
     from plgc.graphs import training_labels
-    from plgc.methods import METHODS
+    from plgc.rivals.methods import METHODS
 
     if not METHODS[request.method.value].supervised:
         return None
@@ -247,9 +247,9 @@ def _made(
 ) -> CondensedGraph:
     """What the method makes of what it is shown."""
     import plgc
-    from plgc.condense import resolve_count
-    from plgc.methods import condense_with
-    from plgc.privacy import privatise
+    from plgc.method.condense import resolve_count
+    from plgc.method.release import privatise
+    from plgc.rivals.methods import condense_with
 
     guard, common = request.guard, {"seed": request.seed, "preset": request.preset.value, "device": request.device}
     common |= {"threads": request.threads, "progress": progress, "checkpoint": checkpoint}

@@ -23,7 +23,7 @@ from plgc.cli.options import (
     examples,
 )
 from plgc.cli.output import seconds, show, size, spread, table
-from plgc.files import check_writable
+from plgc.runtime.files import check_writable
 
 EXAMPLES = examples(
     "plgc demo",
@@ -56,7 +56,7 @@ def demo(
     named.check()
     check_device(device)
     check_writable(output / "condensed.safetensors")
-    from plgc.demo import run_demo
+    from plgc.demo.story import run_demo
 
     data = named.open()
     with working() as progress:

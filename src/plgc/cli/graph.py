@@ -17,7 +17,7 @@ from plgc.cli.output import seconds
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from plgc.artifact import CondensedGraph
+    from plgc.artifact.condensed import CondensedGraph
     from plgc.graphs import TableColumns
 
 ROLES = {role: role for role in ("source", "target", "weight", "label", "split")} | {"id": "node_id"}

@@ -33,7 +33,7 @@ EXAMPLES = examples(
     "plgc inspect cora.safetensors --graph cora --theory",
 )
 VACUOUS = "vacuous"
-MANIFEST = "manifest.json"  # as in plgc.multisource, which --help must not wait for
+MANIFEST = "manifest.json"  # as in plgc.sources, which --help must not wait for
 
 
 def inspect(
@@ -85,7 +85,7 @@ def inspect(
     if graph is not None:
         check_device(device)
         import plgc
-        from plgc.theory import diagnose
+        from plgc.evaluation.theory import diagnose
 
         condensed, data = plgc.CondensedGraph.load(file), named.load()
         check_features([condensed], data)
@@ -102,7 +102,7 @@ def describe(file: Path) -> dict[str, Any]:
     """Everything about a condensed graph but its tensors, as plain values."""
     import hashlib
 
-    from plgc.artifact import CondensedGraph
+    from plgc.artifact.condensed import CondensedGraph
 
     condensed = CondensedGraph.load(file)
     content = file.read_bytes()
@@ -181,7 +181,7 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
 
 def describe_folder(folder: Path) -> dict[str, Any]:
     """What a manifest lists, each source with everything about its file."""
-    from plgc.multisource import open_sources, read_manifest
+    from plgc.sources import open_sources, read_manifest
 
     folder = folder if folder.is_dir() else folder.parent
     partition = read_manifest(folder).partition
@@ -216,7 +216,7 @@ def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:
 
 
 def theory_text(theory: dict[str, Any]) -> str:
-    """What :func:`plgc.theory.diagnose` gave, for people: the bound, then what is seen on halves of the clusters."""
+    """What :func:`plgc.evaluation.theory.diagnose` gave, for people: the bound, then what is seen on halves of the clusters."""
     sizes, compared, enough = theory["sizes"], theory["compared"], theory["sufficient_size"]
     promised = theory["promised"]
     epsilon = [value for count, value in zip(sizes, theory["epsilon"], strict=True) if count >= 2]

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from plgc.progress import Progress, progress_line, silent
+from plgc.runtime.progress import Progress, progress_line, silent
 
 LOG = logging.getLogger("plgc.cli")
 DETAIL, NOTICE, ERRORS = logging.DEBUG, logging.INFO, logging.ERROR

@@ -36,11 +36,11 @@ from plgc.cli.options import (
     parse_weights,
 )
 from plgc.cli.output import facts, seconds, show, size, spread, table
-from plgc.errors import SettingError
-from plgc.files import check_writable
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import check_writable
 
 if TYPE_CHECKING:
-    from plgc.artifact import CondensedGraph
+    from plgc.artifact.condensed import CondensedGraph
 
 TRAIN_EXAMPLES = examples(
     "plgc train cora.safetensors --graph cora --shots 3 -o model.safetensors",
@@ -101,7 +101,7 @@ def train(
     check_writable(output)
     check_device(device)
     import plgc
-    from plgc.evaluation import common_view, graph_for
+    from plgc.evaluation.over_seeds import common_view, graph_for
     from plgc.graphs.derive import derived_of
 
     start = time.perf_counter()
@@ -185,7 +185,7 @@ def evaluate(
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
     check_device(device)
-    from plgc.evaluation import evaluate as evaluate_files
+    from plgc.evaluation.over_seeds import evaluate as evaluate_files
 
     condensed, shares = _load_all(files, shares)
     data = named.open()
@@ -233,7 +233,7 @@ def _evaluate_text(result: dict[str, Any]) -> str:
 
 def _load_all(files: list[Path], weights: list[float] | None) -> tuple[list[CondensedGraph], list[float] | None]:
     """Everything in the files and folders, and the weights: those given, else the manifests' where they differ."""
-    from plgc.multisource import open_sources
+    from plgc.sources import open_sources
 
     opened = open_sources(files)
     listed = [source.weight for source in opened]

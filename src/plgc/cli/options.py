@@ -12,25 +12,25 @@ from typing import Annotated
 
 import typer
 
-from plgc.errors import SettingError
+from plgc.runtime.errors import SettingError
 
 
 class Preset(StrEnum):
-    """The settings that ship, see :mod:`plgc.config`."""
+    """The settings that ship, see :mod:`plgc.method.settings`."""
 
     default = "default"
     paper = "paper"
 
 
 class Precision(StrEnum):
-    """Of the encoders' products, see :mod:`plgc.config`."""
+    """Of the encoders' products, see :mod:`plgc.method.settings`."""
 
     float32 = "float32"
     bfloat16 = "bfloat16"
 
 
 class Kind(StrEnum):
-    """The kinds of GNN, see :mod:`plgc.encoder`."""
+    """The kinds of GNN, see :mod:`plgc.method.encoder`."""
 
     gcn = "gcn"
     sage = "sage"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 class Condenser(StrEnum):
-    """The methods that condense, see :mod:`plgc.methods`."""
+    """The methods that condense, see :mod:`plgc.rivals.methods`."""
 
     plgc = "plgc"
     ctgc = "ctgc"
@@ -84,7 +84,7 @@ class Part(StrEnum):
 
 
 class Engine(StrEnum):
-    """Where several sources are condensed, see :mod:`plgc.engine`."""
+    """Where several sources are condensed, see :mod:`plgc.sources.engine`."""
 
     serial = "serial"
     processes = "processes"
@@ -92,7 +92,7 @@ class Engine(StrEnum):
 
 
 class Partition(StrEnum):
-    """How one graph is cut into parts, see :mod:`plgc.graphs.partition`."""
+    """How one graph is cut into parts, see :mod:`plgc.graphs.views.partition`."""
 
     random = "random"
     metis = "metis"
@@ -100,7 +100,7 @@ class Partition(StrEnum):
 
 
 class Combination(StrEnum):
-    """How several sources teach one backbone, see :mod:`plgc.combine`."""
+    """How several sources teach one backbone, see :mod:`plgc.downstream.combine`."""
 
     heads = "heads"
     procrustes = "procrustes"

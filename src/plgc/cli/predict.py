@@ -27,8 +27,8 @@ from plgc.cli.options import (
     examples,
 )
 from plgc.cli.output import facts, show
-from plgc.errors import SettingError
-from plgc.files import check_writable, write_atomically
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -25,7 +25,7 @@ from plgc.cli.options import (
     examples,
 )
 from plgc.cli.output import facts, seconds, show, size
-from plgc.files import check_writable
+from plgc.runtime.files import check_writable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -108,8 +108,8 @@ def report(
 
 def _graph_shown(named: Named, files: list[Path]) -> dict[str, Any]:
     """The graph as the report takes it, its features compared with those of the files."""
-    from plgc.multisource import MANIFEST, open_sources
     from plgc.report.opened import is_run
+    from plgc.sources import MANIFEST, open_sources
 
     data: Data = named.open()
     there = [path for path in files if not is_run(path) and (path.is_file() or (path / MANIFEST).is_file())]

@@ -10,12 +10,12 @@ import typer
 
 from plgc.cli.graph import Named
 from plgc.cli.options import Condenser, Edges, Engine, Partition, Preset
-from plgc.errors import SettingError
+from plgc.runtime.errors import SettingError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from plgc.artifact import CondensedGraph
+    from plgc.artifact.condensed import CondensedGraph
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from plgc.cli.request import Request, report
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from plgc.multisource import Sources
+    from plgc.sources import Sources
 
 ENGINE = ("engine", "address", "workers", "cpus", "gpus")
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
+from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
 from plgc.experiments.sources import Source, Sources, sources_of
@@ -18,11 +19,10 @@ from plgc.experiments.store import Condensation, condense_once
 from plgc.graphs.catalog import get_graph
 from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph
-from plgc.learn import learn, score, score_whole_link
-from plgc.machine import peak_memory as measured_peak
-from plgc.machine import provenance, reset_peak_memory
-from plgc.methods import method_named
-from plgc.protocol import draw_case
+from plgc.graphs.views.protocol import draw_case
+from plgc.rivals.methods import method_named
+from plgc.runtime.provenance import peak_memory as measured_peak
+from plgc.runtime.provenance import provenance, reset_peak_memory
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plgc.errors import MissingExtraError, SettingError
-from plgc.evaluation import CONTROLS
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.spec import METRICS, NAMES, Experiment
 from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise
-from plgc.files import write_atomically
+from plgc.runtime.errors import MissingExtraError, SettingError
+from plgc.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

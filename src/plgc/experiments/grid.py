@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from plgc.errors import SettingError
-from plgc.evaluation import CONTROLS
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.spec import Experiment, GraphPlan, Part
 from plgc.graphs.catalog import normalised
-from plgc.methods import method_named
-from plgc.protocol import Protocol
+from plgc.graphs.views.protocol import Protocol
+from plgc.rivals.methods import method_named
+from plgc.runtime.errors import SettingError
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
-from plgc.files import WriteError
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import WriteError
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))

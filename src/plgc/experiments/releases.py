@@ -7,11 +7,11 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from plgc.artifact import CondensedGraph
-from plgc.condense import condense
-from plgc.errors import SettingError
-from plgc.membership import infer_membership, publish_members
-from plgc.privacy import privatise
+from plgc.artifact.condensed import CondensedGraph
+from plgc.evaluation.membership import infer_membership, publish_members
+from plgc.method.condense import condense
+from plgc.method.release import privatise
+from plgc.runtime.errors import SettingError
 
 CLIP = 0.1
 Release = Callable[[Data, int, int, str], CondensedGraph]  # of a graph, a size, a seed and a device

@@ -18,16 +18,16 @@ from typing import Any
 
 import torch
 
-from plgc.engine import interrupts_held, start_worker
-from plgc.errors import GraphNotFoundError, PLGCError, SettingError
 from plgc.experiments.cell import Place, run_cell
 from plgc.experiments.grid import Cell, cells
 from plgc.experiments.records import append_record, identity, read_records
 from plgc.experiments.spec import Experiment
-from plgc.files import check_writable
 from plgc.graphs.catalog import get_graph
-from plgc.machine import COMMIT_VARIABLE, provenance, source_commit
-from plgc.progress import Progress, silent
+from plgc.runtime.errors import GraphNotFoundError, PLGCError, SettingError
+from plgc.runtime.files import check_writable
+from plgc.runtime.progress import Progress, silent
+from plgc.runtime.provenance import COMMIT_VARIABLE, provenance, source_commit
+from plgc.sources.engine import interrupts_held, start_worker
 
 
 @dataclass

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
 from plgc.experiments.grid import Cell
 from plgc.graphs.check import node_count
 from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.load import load_graph
-from plgc.graphs.partition import cut_edges, cut_parts, partition_nodes
-from plgc.methods import method_named
-from plgc.multisource import share_nodes, source_seed
-from plgc.protocol import Case
+from plgc.graphs.views.partition import cut_edges, cut_parts, partition_nodes
+from plgc.graphs.views.protocol import Case
+from plgc.rivals.methods import method_named
+from plgc.runtime.errors import SettingError
+from plgc.sources import share_nodes, source_seed
 
 MIN_CLUSTER = 5  # where files leave their owners; by the letter of the paper there is no minimum
 

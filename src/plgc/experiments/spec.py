@@ -12,14 +12,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any
 
-from plgc.combine import COMBINATIONS
-from plgc.config import PRESETS
-from plgc.encoder import KINDS
-from plgc.errors import SettingError
+from plgc.downstream.combine import COMBINATIONS
 from plgc.experiments.releases import RELEASES
 from plgc.graphs.catalog import normalised
-from plgc.methods import METHODS, method_named
-from plgc.protocol import Protocol
+from plgc.graphs.views.protocol import Protocol
+from plgc.method.encoder import KINDS
+from plgc.method.settings import PRESETS
+from plgc.rivals.methods import METHODS, method_named
+from plgc.runtime.errors import SettingError
 
 # What a table may run along, besides the graph and its sizes.
 LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")

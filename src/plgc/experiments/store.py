@@ -16,17 +16,18 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from plgc import config
 from plgc._version import __version__
-from plgc.artifact import CondensedGraph
-from plgc.errors import ArtifactError
-from plgc.files import write_atomically
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.inputs import fingerprint
-from plgc.machine import peak_memory, reset_peak_memory, warm_up
-from plgc.methods import condense_with, method_named
-from plgc.progress import Progress
+from plgc.method import settings as config
+from plgc.rivals.methods import condense_with, method_named
+from plgc.runtime.errors import ArtifactError
+from plgc.runtime.files import write_atomically
+from plgc.runtime.progress import Progress
+from plgc.runtime.provenance import peak_memory, reset_peak_memory
+from plgc.sparse.inputs import fingerprint
+from plgc.sparse.product import warm_up
 
 
 @dataclass(frozen=True)

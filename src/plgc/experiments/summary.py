@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plgc.errors import SettingError
-from plgc.evaluation import CONTROLS
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.grid import cells
 from plgc.experiments.spec import METRICS, Experiment, GraphPlan
-from plgc.methods import METHODS
+from plgc.rivals.methods import METHODS
+from plgc.runtime.errors import SettingError
 
 # What a cell asks of all methods alike.
 PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plgc.evaluation import CONTROLS
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.grid import cells
 from plgc.experiments.records import identity
 from plgc.experiments.spec import METRICS, Experiment

@@ -2,15 +2,15 @@
 
 from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs
 from plgc.graphs.check import check_condensable, check_structure
-from plgc.graphs.columns import TableColumns
-from plgc.graphs.edges import split_edges, training_edges
-from plgc.graphs.inductive import training_subgraph, unseen_subgraph
+from plgc.graphs.formats.columns import TableColumns
+from plgc.graphs.formats.npz import save_npz
+from plgc.graphs.formats.stored import save_stored
 from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.load import load_graph, node_labels, num_classes, unlabelled
-from plgc.graphs.npz import save_npz
-from plgc.graphs.splits import draw_labels, draw_shots, generated_split
-from plgc.graphs.stored import save_stored
 from plgc.graphs.synthetic import citation_graph
+from plgc.graphs.views.edges import split_edges, training_edges
+from plgc.graphs.views.inductive import training_subgraph, unseen_subgraph
+from plgc.graphs.views.splits import draw_labels, draw_shots, generated_split
 
 __all__ = [
     "GraphEntry",

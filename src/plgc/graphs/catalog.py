@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError, GraphNotFoundError
 from plgc.graphs.check import node_count
 from plgc.graphs.download import Source, compact, sources
-from plgc.graphs.npz import read_meta, save_npz
+from plgc.graphs.formats.npz import read_meta, save_npz
 from plgc.graphs.synthetic import citation_graph
+from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 DATA_VARIABLE, CACHE_VARIABLE = "PLGC_DATA", "PLGC_CACHE"
 EMBEDDED = "demo"

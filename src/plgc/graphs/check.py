@@ -2,7 +2,7 @@
 
 Features have two forms throughout the package: a dense float32 tensor, or a ``torch.sparse_csr`` float32 tensor with
 int64 indices, sorted columns and no duplicates. :func:`as_features` brings everything else to one of them, but for
-large dense features: they stay float16 where they are, and stay in their file (:mod:`plgc.mapped`).
+large dense features: they stay float16 where they are, and stay in their file (:mod:`plgc.runtime.mapped`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc import mapped
-from plgc.errors import GraphError
+from plgc.runtime import mapped
+from plgc.runtime.errors import GraphError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 MAX_NODES = 2**31  # row · N + column has to fit into 64 bits

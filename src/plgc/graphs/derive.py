@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError, SettingError
 from plgc.graphs.check import node_count
+from plgc.runtime.errors import GraphError, SettingError
 
 KINDS = ("fastrp",)
 WEIGHTS = (0.0, 0.0, 1.0, 1.0)  # of the averages over one hop, two hops, …

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
+from plgc.runtime.errors import SettingError
 
 DEGREE_EXPONENT = 2.5  # tail of the weights w
 HEAVIEST = 64  # the largest weight, relative to the smallest

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import LabelError
 from plgc.graphs.load import node_labels, num_classes
-from plgc.graphs.noise import flip_labels
+from plgc.graphs.views.noise import flip_labels
+from plgc.runtime.errors import LabelError
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def training_labels(
         graph: a labelled graph with masks.
         train: indices of the training nodes; by default all that ``train_mask`` names.
         validate: whether validation labels are given too.
-        noise: share of the labels to flip, in training and validation alike (:func:`plgc.graphs.noise.flip_labels`).
+        noise: share of the labels to flip, in training and validation alike (:func:`plgc.graphs.views.noise.flip_labels`).
         seed: of the flips.
     """
     y, classes = node_labels(graph), num_classes(graph)

@@ -14,18 +14,18 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from plgc.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 from plgc.graphs import catalog
 from plgc.graphs.check import MASKS, node_count
-from plgc.graphs.columns import TableColumns
 from plgc.graphs.derive import derive_features, derived_of, parse_features
-from plgc.graphs.foreign import keep_names, open_foreign
-from plgc.graphs.graphml import is_graphml
-from plgc.graphs.npz import read_npz
+from plgc.graphs.formats.columns import TableColumns
+from plgc.graphs.formats.foreign import keep_names, open_foreign
+from plgc.graphs.formats.graphml import is_graphml
+from plgc.graphs.formats.npz import read_npz
+from plgc.graphs.formats.stored import is_stored, read_stored
+from plgc.graphs.formats.tables import is_table
+from plgc.graphs.formats.unpack import unpacked
 from plgc.graphs.standard import set_split, standard_form
-from plgc.graphs.stored import is_stored, read_stored
-from plgc.graphs.tables import is_table
-from plgc.graphs.unpack import unpacked
+from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 
 
 def load_graph(
@@ -60,7 +60,7 @@ def load_graph(
         A new ``Data`` on the CPU with
 
         - ``x``: float32, dense, or ``torch.sparse_csr`` where the source is sparse; not row-normalised; None for a
-          graph without features. Large dense features stay in their file (:mod:`plgc.mapped`), and float16;
+          graph without features. Large dense features stay in their file (:mod:`plgc.runtime.mapped`), and float16;
         - ``edge_index``: int64 [2, E], both directions of every edge, no duplicates, no self-loops, sorted; in a large
           file that has them so they stay there, int32 where they are;
         - ``edge_weight`` where the source has it: duplicates are summed, then the larger of the two directions

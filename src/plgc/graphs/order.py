@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from plgc.mapped import release
+from plgc.runtime.mapped import release
 
 EDGES = 1 << 20  # that are looked at at a time
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.errors import GraphError, SettingError
 from plgc.graphs.check import MASKS, as_features, check_structure, node_count
 from plgc.graphs.order import in_order
-from plgc.graphs.splits import PER_CLASS, generated_split
-from plgc.mapped import is_mapped
+from plgc.graphs.views.splits import PER_CLASS, generated_split
+from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.mapped import is_mapped
 
 
 def standard_form(raw: Data) -> Data:

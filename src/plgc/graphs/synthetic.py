@@ -13,9 +13,9 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import SettingError
 from plgc.graphs.check import from_scipy
-from plgc.graphs.splits import generated_split
+from plgc.graphs.views.splits import generated_split
+from plgc.runtime.errors import SettingError
 
 SUBTOPICS = 5  # sub-communities per class
 SAME_SUBTOPIC = 0.7  # share of a class's inner edges that stay within a sub-community

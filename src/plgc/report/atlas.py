@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact import CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.report.embedded import Embedded, embed_all
 from plgc.report.projection import project
 from plgc.report.study import classes_of

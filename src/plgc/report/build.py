@@ -8,8 +8,6 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from plgc.files import check_writable, write_atomically
-from plgc.progress import Progress, nested, silent
 from plgc.report.atlas import draw_atlas
 from plgc.report.compare import compared_health, compared_making, side_by_side
 from plgc.report.headline import headline, title_of
@@ -21,6 +19,8 @@ from plgc.report.opened import GraphSource, Opened, open_all
 from plgc.report.scores import score_files
 from plgc.report.study import study
 from plgc.report.works import works
+from plgc.runtime.files import check_writable, write_atomically
+from plgc.runtime.progress import Progress, nested, silent
 
 STEPS = 4
 

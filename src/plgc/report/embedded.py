@@ -1,7 +1,7 @@
 """Nodes and synthetic nodes in one space, by the model that is rebuilt from the files.
 
 Every node belongs to the synthetic node it is nearest to: by pseudo-label where there are pseudo-labels (as in
-:mod:`plgc.theory`), else by embedding.
+:mod:`plgc.evaluation.theory`), else by embedding.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact import CondensedGraph
-from plgc.backbone import BackboneSettings, reconstruct
-from plgc.baselines.ctgc import METHOD as CTGC
-from plgc.baselines.ctgc_rebuild import condensed_adjacency, rebuild_ctgc
-from plgc.combine import put_together
-from plgc.propagate import build_adjacency
-from plgc.tasks.classifier import train_on_condensed
-from plgc.theory import nearest
+from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import BackboneSettings, reconstruct
+from plgc.downstream.combine import put_together
+from plgc.downstream.tasks.classifier import train_on_condensed
+from plgc.evaluation.theory import nearest
+from plgc.rivals.ctgc.condense import METHOD as CTGC
+from plgc.rivals.ctgc.rebuild import condensed_adjacency, rebuild_ctgc
+from plgc.sparse.adjacency import build_adjacency
 
 ROWS = 16_384  # nodes compared with all synthetic nodes at a time
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from plgc.evaluation.theory import Diagnosis
 from plgc.report.charts import Series, bar_chart, line_chart
 from plgc.report.html import Html, details, facts, join, tag
 from plgc.report.scores import Scores
 from plgc.report.study import Balance, Study
 from plgc.report.text import NONE, counted, number, percent, whole
-from plgc.theory import Diagnosis
 
 GOOD, LOOK, SILENT = "good", "look", "silent"
 MARKS = {GOOD: ("✓", "Good"), LOOK: ("!", "Look here"), SILENT: ("·", "Nothing to say")}

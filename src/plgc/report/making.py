@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from plgc._version import __version__
-from plgc.artifact import CondensedGraph
-from plgc.config import PRESETS
-from plgc.methods import METHODS
+from plgc.artifact.condensed import CondensedGraph
+from plgc.method.settings import PRESETS
 from plgc.report.html import Html, details, facts, join, table, tag
 from plgc.report.study import Study
 from plgc.report.text import counted, flattened, plain, whole
+from plgc.rivals.methods import METHODS
 
 UNNAMED = "GRAPH"
 GUARDS = ("min_cluster", "max_share")

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from plgc.errors import ArtifactError, GraphError, SettingError
 from plgc.experiments.records import FILE as RECORDS
 from plgc.experiments.records import read_records
 from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph
-from plgc.multisource import MANIFEST, OpenSource, open_sources, read_manifest
+from plgc.runtime.errors import ArtifactError, GraphError, SettingError
+from plgc.sources import MANIFEST, OpenSource, open_sources, read_manifest
 
 GraphSource = str | os.PathLike[str] | Data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from plgc.evaluation import CONTROLS
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.curves import AXES
 from plgc.experiments.spec import METRICS, NAMES, Experiment, list_experiments
 from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise

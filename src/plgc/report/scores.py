@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plgc.combine import resolve_combination
-from plgc.errors import PLGCError
-from plgc.evaluation import CONTROLS, MAIN_METRIC, common_view, evaluate, graph_for, summarize
-from plgc.learn import learn, score, score_whole_link
-from plgc.multisource import OpenSource
-from plgc.progress import Progress, nested, silent
-from plgc.protocol import Protocol, draw_case
+from plgc.downstream.combine import resolve_combination
+from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, common_view, evaluate, graph_for, summarize
+from plgc.evaluation.scoring import learn, score, score_whole_link
+from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.report.opened import OpenGraph
 from plgc.report.text import counted
+from plgc.runtime.errors import PLGCError
+from plgc.runtime.progress import Progress, nested, silent
+from plgc.sources import OpenSource
 
 ALONE = 8  # files that are scored by themselves
 NAMES = {"random_encoder": "random encoder", "propagated_features": "propagated features", "whole": "whole graph"}

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import torch
 
-from plgc.artifact import CondensedGraph
-from plgc.backbone import reconstruct
-from plgc.errors import GraphError
-from plgc.evaluation import graph_for
-from plgc.graphs.edges import training_edges
-from plgc.graphs.inductive import training_subgraph
+from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import reconstruct
+from plgc.evaluation.over_seeds import graph_for
+from plgc.evaluation.theory import Diagnosis, diagnose, separation
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.inputs import fingerprint
-from plgc.multisource import OpenSource
+from plgc.graphs.views.edges import training_edges
+from plgc.graphs.views.inductive import training_subgraph
 from plgc.report.opened import OpenGraph
-from plgc.theory import Diagnosis, diagnose, separation
+from plgc.runtime.errors import GraphError
+from plgc.sources import OpenSource
+from plgc.sparse.inputs import fingerprint
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,269 @@
+"""The condensed graph on disk: one safetensors file, described in a dozen lines.
+
+Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64 (how many original nodes each synthetic node stands
+for); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
+[K] int64 (−1: none) or soft labels [K, C] float32; and ``edge_index`` [2, E] int64 with ``edge_weight`` [E] float32
+where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
+(of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
+columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
+original the method saw, the split whose training nodes or labels it was given, and how its features were derived from
+edges where it had none of its own), ``settings``, ``nodes_requested``,
+``chosen`` (what was chosen from the graph itself), ``curves`` (losses), ``source`` (node, edge and feature counts of
+the original), ``fingerprint``, and a ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no
+time, no path, no host, no name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from plgc._version import __version__
+from plgc.graphs.derive import checked_mark
+from plgc.runtime.container import read_sealed, seal
+from plgc.runtime.errors import ArtifactError
+from plgc.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
+
+FORMAT = "plgc-condensed-graph"
+SCHEMA = 3  # 2 had no checksum; 1 knew neither labels nor edges, and no method but ours; both are still read
+SEALED = 3  # the first with a checksum
+ALL = {"nodes": "all", "edges": "all"}
+TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class CondensedGraph:
+    """A condensed graph 𝒮 = (X', A') and how it was made.
+
+    Ours has pseudo-labels Ỹ and A' = I (no edges). Methods that need labels leave ``labels`` instead, and some leave
+    edges; :mod:`plgc.rivals.methods` names them.
+
+    Example:
+        >>> import plgc
+        >>> condensed = plgc.condense(plgc.load_graph("demo"), nodes=40)
+        >>> again = plgc.CondensedGraph.load(condensed.save("demo.safetensors"))
+        >>> again.to_bytes() == condensed.to_bytes(), again.source["nodes"]
+        (True, 3000)
+    """
+
+    features: Tensor
+    pseudo_labels: Tensor | None
+    counts: Tensor
+    blocks: tuple[int, ...]
+    scaling: str
+    seed: int
+    threads: int
+    settings: dict[str, Any]
+    nodes_requested: int
+    chosen: dict[str, Any] = field(default_factory=dict)
+    curves: dict[str, list[float]] = field(default_factory=dict)
+    source: dict[str, int] = field(default_factory=dict)
+    fingerprint: str | None = None
+    version: str = __version__
+    method: str = "plgc"
+    seen: dict[str, Any] = field(default_factory=lambda: dict(ALL))
+    labels: Tensor | None = None
+    num_classes: int | None = None
+    edge_index: Tensor | None = None
+    edge_weight: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """K, the number of synthetic nodes."""
+        return self.features.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        """f, the feature width it shares with the graph it came from."""
+        return self.features.shape[1]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the file, whole or not at all."""
+        return write_atomically(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The file's content. Equal condensed graphs give equal bytes."""
+        header = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "version": self.version,
+            "seed": self.seed,
+            "threads": self.threads,
+            "scaling": self.scaling,
+            "blocks": list(self.blocks),
+            "settings": self.settings,
+            "nodes_requested": self.nodes_requested,
+            "chosen": self.chosen,
+            "curves": self.curves,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            "method": self.method,
+            "seen": self.seen,
+            "num_classes": self.num_classes,
+        }
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        return seal(tensors, header, allow_nan=False)
+
+    def to_pyg(self) -> Data:
+        """As a PyG ``Data``; see :func:`plgc.artifact.export.to_pyg`."""
+        from plgc.artifact import export
+
+        return export.to_pyg(self)
+
+    def to_networkx(self) -> networkx.Graph:
+        """As a NetworkX graph; see :func:`plgc.artifact.export.to_networkx`."""
+        from plgc.artifact import export
+
+        return export.to_networkx(self)
+
+    def to_dataframe(self, kind: str | None = None, feature_names: Sequence[str] | None = None) -> Any:
+        """As a data frame of pandas or polars; see :func:`plgc.artifact.export.to_dataframe`."""
+        from plgc.artifact import export
+
+        return export.to_dataframe(self, kind, feature_names)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> CondensedGraph:
+        """Open a file made by :meth:`save`; anything else is refused with the reason."""
+        tensors, header = read_sealed(path, (FORMAT,), SCHEMA, SEALED)
+        try:
+            json.dumps(
+                header, allow_nan=False
+            )  # no file of ours says NaN, and none could be written from one that does
+            graph = CondensedGraph(
+                features=tensors["features"],
+                pseudo_labels=tensors.get("pseudo_labels"),
+                counts=tensors["counts"],
+                blocks=tuple(int(width) for width in header["blocks"]),
+                scaling=str(header["scaling"]),
+                seed=int(header["seed"]),
+                threads=int(header["threads"]),
+                settings=dict(header["settings"]),
+                nodes_requested=int(header["nodes_requested"]),
+                chosen=dict(header["chosen"]),
+                curves={str(name): [float(v) for v in values] for name, values in dict(header["curves"]).items()},
+                source={str(name): int(value) for name, value in dict(header["source"]).items()},
+                fingerprint=header["fingerprint"],
+                version=str(header["version"]),
+                **_later(tensors, header),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ArtifactError(f"{path} is damaged: its description is incomplete ({repr(error)[:400]})") from error
+        _check(graph, path)
+        return graph
+
+
+def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]:
+    """What schema 2 added; a file of schema 1 has none of it."""
+    if header["schema"] < 2:
+        return {}
+    return {
+        "method": str(header["method"]),
+        "seen": dict(header["seen"]),
+        "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
+        **{name: tensors.get(name) for name in ("labels", "edge_index", "edge_weight")},
+    }
+
+
+def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
+    """Refuse a file whose parts do not fit each other."""
+    problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
+    problem = problem or _problem_of_view(graph) or _problem_of_numbers(graph)
+    if problem:
+        raise ArtifactError(f"{path} is damaged: {problem[:400]}")
+
+
+def _problem_of_numbers(graph: CondensedGraph) -> str | None:
+    """Counts that nothing can be made of, and a fingerprint that is none."""
+    least = {"seed": -(2**63), "threads": 1, "nodes_requested": 1}
+    numbers = {name: (getattr(graph, name), lowest) for name, lowest in least.items()}
+    numbers |= {f"the original's {name}": (value, name == "nodes") for name, value in graph.source.items()}
+    for name, (value, lowest) in numbers.items():
+        if not lowest <= value < 2**63:
+            return f"{name} is {reprlib.repr(value)}"
+    fingerprint = graph.fingerprint
+    return None if fingerprint is None or isinstance(fingerprint, str) else "its fingerprint is not a text"
+
+
+def _problem_of_nodes(graph: CondensedGraph) -> str | None:
+    features, counts = graph.features, graph.counts
+    if features.dtype != torch.float32 or features.ndim != 2 or 0 in features.shape:
+        return f"features are {features.dtype} {tuple(features.shape)}, not float32 [K, f]"
+    if counts.dtype != torch.int64 or counts.shape != features.shape[:1]:
+        return f"counts are {counts.dtype} {tuple(counts.shape)}, not int64 [{features.shape[0]}]"
+    if int(counts.min()) < 0:
+        return f"a count is {int(counts.min())}, below 0"
+    if not torch.isfinite(features).all():
+        return "its features hold NaN or infinite values"
+    if graph.scaling not in ("l1", "l2", "none"):
+        return f"scaling {graph.scaling!r} is unknown"
+    return None
+
+
+def _problem_of_targets(graph: CondensedGraph) -> str | None:
+    """Pseudo-labels or labels, one of the two, one row a node."""
+    nodes, pseudo, labels, classes = graph.num_nodes, graph.pseudo_labels, graph.labels, graph.num_classes
+    if (pseudo is None) == (labels is None):
+        return "it holds neither pseudo-labels nor labels" if pseudo is None else "it holds pseudo-labels and labels"
+    if pseudo is not None:
+        if pseudo.dtype != torch.float32 or pseudo.ndim != 2 or pseudo.shape[0] != nodes:
+            return f"pseudo-labels are {pseudo.dtype} {tuple(pseudo.shape)}, not float32 [{nodes}, d]"
+        if not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != pseudo.shape[1]:
+            return f"blocks {graph.blocks} do not add up to the {pseudo.shape[1]} columns of the pseudo-labels"
+        return None if torch.isfinite(pseudo).all() else "its pseudo-labels hold NaN or infinite values"
+    assert labels is not None
+    if classes is None or classes < 1:
+        return f"it has labels, but num_classes is {classes}"
+    if labels.dtype == torch.int64 and labels.shape == (nodes,):
+        good = int(labels.min()) >= -1 and int(labels.max()) < classes
+        return None if good else f"labels run from {int(labels.min())} to {int(labels.max())} for {classes} classes"
+    if labels.dtype == torch.float32 and labels.shape == (nodes, classes):
+        return None if torch.isfinite(labels).all() else "its labels hold NaN or infinite values"
+    return f"labels are {labels.dtype} {tuple(labels.shape)}, not int64 [{nodes}] or float32 [{nodes}, {classes}]"
+
+
+def _problem_of_edges(graph: CondensedGraph) -> str | None:
+    edges, weight = graph.edge_index, graph.edge_weight
+    if edges is None:
+        return None if weight is None else "it has edge weights but no edges"
+    if edges.dtype != torch.int64 or edges.ndim != 2 or edges.shape[0] != 2:
+        return f"edge_index is {edges.dtype} {tuple(edges.shape)}, not int64 [2, E]"
+    if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < graph.num_nodes):
+        return f"edges name nodes {int(edges.min())} to {int(edges.max())}, it has {graph.num_nodes}"
+    if weight is not None and (weight.dtype != torch.float32 or weight.shape != edges.shape[1:]):
+        return f"edge_weight is {weight.dtype} {tuple(weight.shape)}, not float32 [{edges.shape[1]}]"
+    if weight is not None and not (torch.isfinite(weight).all() and (weight >= 0).all()):
+        return "an edge weight is negative, NaN or infinite"
+    return None
+
+
+def _problem_of_view(graph: CondensedGraph) -> str | None:
+    """What was seen decides what may be scored, so that it has to be there and to make sense."""
+    seen = graph.seen
+    for part in ("nodes", "edges"):
+        if seen.get(part) not in ("all", "train"):
+            return f"it says {seen.get(part)!r} of the {part} it has seen, not 'all' or 'train'"
+    needed: dict[str, type] = {"edge_seed": int} if seen["edges"] == "train" else {}
+    if seen["nodes"] == "train" or "training_nodes" in seen:
+        needed |= {"training_nodes": str, "split": int, "split_seed": int}
+    for name, kind in needed.items():
+        if type(seen.get(name)) is not kind:
+            return f"{name} of what it has seen is {seen.get(name)!r}"
+    try:
+        _ = checked_mark(seen["derived"]) if "derived" in seen else None
+    except ValueError as error:
+        return f"it speaks of {error}"
+    return None

@@ -1,1 +1,0 @@
-"""The reference methods of the field, each in its own file: what a condensed graph is measured against."""

@@ -1,0 +1,123 @@
+"""The light head f_φ: multinomial logistic regression on frozen embeddings, its answers smoothed over the graph.
+
+The penalty on the weights is per label, not per mean: a head with 20 labels is regularised seven times as strongly as
+one with 140. Every method and every control in our tables gets this same head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plgc.downstream.backbone import unit_parts
+from plgc.runtime.errors import SettingError
+from plgc.sparse.adjacency import Adjacency, propagate
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """How a head is trained and how its answers are smoothed.
+
+    Attributes:
+        epochs: steps of Adam, from zero weights.
+        learning_rate: of those steps.
+        penalty: c in mean cross-entropy + (c / labels) · ‖W‖².
+        smoothing_steps: products with Â that spread the predicted probabilities over the graph; 0 for none.
+        restart: share of the original prediction mixed back in at every step.
+    """
+
+    epochs: int = 200
+    learning_rate: float = 0.05
+    penalty: float = 0.04
+    smoothing_steps: int = 10
+    restart: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("penalty", 0), ("smoothing_steps", 0), ("restart", 0)):
+            if not getattr(self, name) >= least:
+                raise SettingError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if not self.learning_rate > 0:
+            raise SettingError(f"learning_rate is {self.learning_rate}: it must be above 0")
+
+
+@dataclass(frozen=True)
+class Head:
+    """φ: weights and bias, with the mean and the parts of the embeddings it was trained on."""
+
+    weight: Tensor
+    bias: Tensor
+    mean: Tensor
+    parts: tuple[int, ...]
+    settings: HeadSettings
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self.bias.numel()
+
+    def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
+        """Class probabilities of every node, smoothed over the graph, [N, C]."""
+        return self.answers(unit_parts(embedding, self.mean, self.parts), adjacency)
+
+    def answers(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
+        """The same for an embedding that is centred and scaled already."""
+        return smooth(torch.softmax(rows @ self.weight + self.bias, dim=1), adjacency, self.settings)
+
+
+def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
+    """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one."""
+    if settings.smoothing_steps == 0:
+        return probability / probability.sum(dim=1, keepdim=True)
+    current, restart = probability.clone(), settings.restart * probability
+    for _ in range(settings.smoothing_steps):
+        # in place: of a large graph a fresh matrix costs as much as the product
+        current = propagate(adjacency, current).mul_(1 - settings.restart).add_(restart)
+    return current.div_(current.sum(dim=1, keepdim=True))
+
+
+def fit_head(
+    embedding: Tensor,
+    parts: tuple[int, ...],
+    labelled: Tensor,
+    y: Tensor,
+    num_classes: int,
+    settings: HeadSettings | None = None,
+    score: Callable[[Head], float] | None = None,
+) -> Head:
+    """Train a head on the nodes ``labelled`` (indices), whose classes are ``y[labelled]``.
+
+    Args:
+        embedding: frozen embeddings of every node, [N, Σ parts].
+        parts: widths of the embedding's parts.
+        labelled: indices of the nodes whose labels may be used.
+        y: labels of every node; only those of ``labelled`` are read.
+        num_classes: C.
+        settings: epochs, penalty, smoothing.
+        score: validation score of a head; where given, the best head of every tenth epoch is kept, else the last.
+    """
+    settings = settings or HeadSettings()
+    mean = embedding.mean(0)
+    rows = unit_parts(embedding[labelled], mean, parts)
+    target = y[labelled]
+    weight = torch.zeros(rows.shape[1], num_classes, device=rows.device, requires_grad=True)
+    bias = torch.zeros(num_classes, device=rows.device, requires_grad=True)
+    optimizer = torch.optim.Adam([weight, bias], lr=settings.learning_rate, fused=True)
+    best, best_score = None, float("-inf")
+    for epoch in range(1, settings.epochs + 1):
+        penalty = settings.penalty / len(labelled) * weight.pow(2).sum()
+        loss = F.cross_entropy(rows @ weight + bias, target) + penalty
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        last = epoch == settings.epochs
+        if last or (score is not None and epoch % 10 == 0):
+            head = Head(weight.detach().clone(), bias.detach().clone(), mean, parts, settings)
+            value = score(head) if score is not None else 0.0
+            if value >= best_score:
+                best, best_score = head, value
+    assert best is not None
+    return best

@@ -1,0 +1,106 @@
+"""What a model remembers of the graph it learned from, beside numbers: names of classes and features, derived features.
+
+With it a model answers in the user's words, and refuses a graph whose columns mean something else than its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_geometric.data import Data
+
+from plgc.graphs.derive import check_derived, checked_mark, derived_of
+from plgc.runtime.errors import GraphError
+
+MAX_LENGTH = 2**20  # characters of a list of names in a file: longer ones are not kept
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names that a model keeps; None for those the graph does not have.
+
+    Attributes:
+        classes: of the classes, in the order of their numbers.
+        features: of the feature columns, in order.
+        derived: how the features were derived from edges, see :func:`plgc.graphs.derive.derived_of`.
+    """
+
+    classes: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    derived: Mapping[str, Any] | None = None
+
+    @staticmethod
+    def of(graph: Data, classes: int | None = None) -> Names:
+        """The names of a graph: of its features and, where ``classes`` are learned, of these."""
+        labels = graph._store.get("class_names")
+        labels = None if classes is None or labels is None else labels[:classes]
+        return Names(_kept(labels), _kept(graph._store.get("feature_names")), derived_of(graph))
+
+    @staticmethod
+    def from_header(value: Any, features: int, classes: int | None) -> Names:
+        """Names as a file has them; raises ValueError or TypeError where they are none, or are not as many."""
+        value = {} if value is None else dict(value)
+        derived = value.get("derived")
+        return Names(
+            _checked("classes", value.get("classes"), classes),
+            _checked("features", value.get("features"), features),
+            None if derived is None else checked_mark(derived),
+        )
+
+    def to_header(self) -> dict[str, Any]:
+        """The names as plain values."""
+        return {"classes": self.classes, "features": self.features, "derived": self.derived}
+
+    def check(self, graph: Data) -> None:
+        """Raise :class:`GraphError` where the graph's features are called, ordered or derived otherwise."""
+        check_derived(self.derived, graph, "this model")
+        if graph.x is None and self.features is not None:
+            shown = ", ".join(repr(name) for name in self.features[:4])
+            raise GraphError(
+                f"the graph has no features, the model learned from {len(self.features)} (first {shown}): give "
+                "an edge list its node table (--nodes-table)"
+            )
+        theirs = graph._store.get("feature_names")
+        if self.features is None or theirs is None or self.features == tuple(theirs):
+            return
+        if len(theirs) != len(self.features):
+            missing = [name for name in self.features if name not in set(theirs)]
+            what = f"there are {len(theirs)}, not {len(self.features)}"
+            what += f", and {missing[0]!r} is not among them" if missing else ""
+        else:
+            place = next(i for i, name in enumerate(self.features) if name != theirs[i])
+            what = f"column {place + 1} is {theirs[place]!r}, the model has {self.features[place]!r} there"
+        raise GraphError(
+            f"the graph's feature columns are not the model's: {what}. Name the model's columns in its order: "
+            "--column feature=NAME for each, or TableColumns(features=model.names.features) in Python"
+        )
+
+    def check_classes(self, graph: Data) -> None:
+        """Raise :class:`GraphError` where the graph's class numbers stand for other classes."""
+        theirs = graph._store.get("class_names")
+        if self.classes is not None and theirs is not None and self.classes != tuple(theirs[: len(self.classes)]):
+            raise GraphError(
+                f"the graph's classes are {', '.join(theirs[:8])}, the model's {', '.join(self.classes[:8])}: load the "
+                "graph with TableColumns(classes=model.names.classes)"
+            )
+
+
+NAMELESS = Names()
+
+
+def _kept(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    fits = names is not None and len(json.dumps(list(names))) <= MAX_LENGTH
+    return tuple(names) if fits and names is not None else None
+
+
+def _checked(what: str, names: Any, count: int | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"its names of {what} are not a list of text")
+    if len(names) != count:
+        raise ValueError(f"it has {len(names)} names for {count or 0} {what}")
+    return tuple(names)

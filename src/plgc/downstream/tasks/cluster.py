@@ -1,0 +1,71 @@
+"""Clustering: k-means on frozen embeddings, compared with the classes. scikit-learn is an extra, imported on use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from plgc.downstream.backbone import unit_parts
+from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
+
+RESTARTS = 10
+
+
+def cluster_nodes(embedding: Tensor, parts: tuple[int, ...], clusters: int, seed: int) -> Tensor:
+    """Assign every node to one of ``clusters`` groups by k-means, the best of ten starts.
+
+    Args:
+        embedding: frozen embeddings of every node, [N, Σ parts]; centred and scaled per part as heads see them.
+        parts: widths of the embedding's parts.
+        clusters: k, how many groups; the number of classes where they are to be compared.
+        seed: of the starting points.
+
+    Returns:
+        The group of every node, int64 [N], on the CPU.
+    """
+    nodes = embedding.shape[0]
+    if not 1 <= clusters <= nodes:
+        raise SettingError(f"clusters is {clusters}: it must lie between 1 and the number of nodes, {nodes}")
+    rows = unit_parts(embedding, embedding.mean(0), parts).cpu().numpy()
+    found = _kmeans()(n_clusters=clusters, n_init=RESTARTS, random_state=seed).fit_predict(rows)  # pyright: ignore
+    return torch.from_numpy(found).long()
+
+
+def score_clusters(assigned: Tensor, y: Tensor) -> dict[str, float]:
+    """Agreement of groups with classes over the labelled nodes (y ≥ 0): NMI, 0–1, and the adjusted Rand index (ARI).
+
+    Both are 1 where groups and classes are the same up to their names; ARI is 0 on average for a random grouping.
+    """
+    if assigned.shape != y.shape:
+        raise SettingError(
+            f"assigned has shape {list(assigned.shape)}, y has {list(y.shape)}: give one group and one label per node"
+        )
+    labelled = (y >= 0).cpu()
+    if not bool(labelled.any()):
+        raise LabelError(f"none of the {y.numel()} nodes has a label: there is nothing to compare the clusters with")
+    try:
+        from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+    except ImportError as error:
+        raise _missing() from error
+    groups, classes = assigned.cpu()[labelled].numpy(), y.cpu()[labelled].numpy()
+    return {
+        "nmi": float(normalized_mutual_info_score(classes, groups)),
+        "ari": float(adjusted_rand_score(classes, groups)),
+    }
+
+
+def _kmeans() -> type[KMeans]:
+    try:
+        from sklearn.cluster import KMeans
+    except ImportError as error:
+        raise _missing() from error
+    return KMeans
+
+
+def _missing() -> MissingExtraError:
+    return MissingExtraError("clustering needs scikit-learn: pip install 'plgc[cluster]'")

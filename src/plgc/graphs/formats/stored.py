@@ -1,0 +1,195 @@
+"""Graphs on disk that are too large to be read at once: a folder of npy files, or one safetensors file.
+
+Both hold the arrays of the npz format (:mod:`plgc.graphs.formats.npz`) under the same names. Large ``x`` (float32 or float16)
+and ``edge_index`` (int32 or int64) are mapped into memory; everything else is read. Nothing is mapped before the file
+has been found to be as long as its header says, and arrays of Python objects are never opened.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from safetensors import safe_open
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.graphs.check import as_features
+from plgc.graphs.formats.npz import KNOWN, describe, graph_arrays, raw_graph, read_meta
+from plgc.runtime import mapped
+from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.files import ENDING, PART, WriteError
+
+MAPPABLE = {"x": (np.float32, np.float16), "edge_index": (np.int32, np.int64)}
+MAX_HEADER = 8 * 2**20  # bytes
+TYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "I64": np.int64}
+
+
+def is_stored(path: Path) -> bool:
+    """Whether a path is that of a folder or of a safetensors file."""
+    return path.suffix.lower() == ".safetensors" or os.path.isdir(path)
+
+
+def read_stored(path: Path, name: str | None = None) -> Data:
+    """Open a graph on disk as a raw ``Data``; whatever is wrong with it comes out as a GraphError that names it."""
+    try:
+        raw = raw_graph(_folder_arrays(path) if os.path.isdir(path) else _safetensors_arrays(path))
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from error
+    except Exception as error:  # a damaged header fails in many ways: tokens, syntax, values, memory, …
+        raise GraphError(f"{path} is not a readable graph ({type(error).__name__}: {error})") from error
+    raw.name = name or path.stem
+    return raw
+
+
+def save_stored(
+    data: Data, path: str | os.PathLike[str], *, dtype: str | None = None, meta: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a graph as a folder of npy files that :func:`plgc.load_graph` maps into memory, whole or not at all.
+
+    Best give it what :func:`plgc.load_graph` returns: the edges are in order then, and are used as they are from now
+    on. Edges that are not in order are put right, in memory, whenever the folder is loaded.
+
+    Args:
+        data: the graph; only the fields of the npz format are written.
+        path: the folder. It must not exist yet.
+        dtype: of dense features, ``float32`` or ``float16``; by default what they are in.
+        meta: anything JSON can hold (source, licence, …); the graph's name, counts and split are added.
+
+    Raises:
+        SettingError: the folder is there already, or the dtype is another.
+        GraphError: the graph cannot be written, for instance since a value is beyond the range of float16.
+        WriteError: the disk is full or write-protected.
+    """
+    target = Path(path)
+    if dtype not in (None, "float32", "float16"):
+        raise SettingError(f"dtype is {dtype!r}: choose float32 or float16")
+    if os.path.lexists(target):
+        raise SettingError(f"{target} is there already: name a folder that is not")
+    x = data.x if isinstance(data.x, Tensor) and data.x.layout == torch.strided else as_features(data.x)
+    dense = x if x is not None and x.layout == torch.strided and x.size(1) > 0 else None
+    arrays = graph_arrays(data, None if dense is not None else x)
+    arrays["meta"] = describe(data, target.name, meta)
+    work = target.absolute().parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
+    try:
+        work.mkdir(parents=True)
+        for key, array in arrays.items():
+            np.save(work / f"{key}.npy", array, allow_pickle=False)
+        if dense is not None:
+            _write_features(dense, work / "x.npy", dtype)
+        flush_folder(work)
+        work.rename(target)
+    except OSError as error:
+        raise WriteError(f"cannot write {target}: {error.strerror or error}; nothing is left of it") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush the files of a folder to disk, so that it can be given its name."""
+    for path in folder.iterdir():
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_features(x: Tensor, path: Path, dtype: str | None) -> None:
+    kind = np.dtype(dtype or ("float16" if x.dtype == torch.float16 else "float32"))
+    written = npy.open_memmap(path, "w+", kind, tuple(x.shape))
+    for start, block in mapped.blocks(x):
+        rows = block.detach().cpu().numpy()
+        with np.errstate(over="ignore"):
+            written[start : start + len(rows)] = rows
+        lost = np.argwhere(np.isinf(written[start : start + len(rows)]) & np.isfinite(rows))
+        if len(lost):
+            row, column = (int(place) for place in lost[0])
+            raise GraphError(
+                f"x[{start + row}, {column}] is {rows[row, column]}, beyond the range of {kind}: scale the features or "
+                "keep them in float32"
+            )
+    written.flush()
+
+
+def _folder_arrays(path: Path) -> dict[str, Any]:
+    if not os.path.exists(path / "edge_index.npy"):
+        raise GraphError("it is a folder without edge_index.npy: a graph on disk has edge_index.npy, x.npy and so on")
+    arrays = {key: _open_npy(path / f"{key}.npy", key) for key in KNOWN if os.path.exists(path / f"{key}.npy")}
+    meta = path / "meta.npy"
+    return {**arrays, "meta": read_meta({"meta": _open_npy(meta, "meta")}) if os.path.exists(meta) else {}}
+
+
+def _open_npy(path: Path, key: str) -> Any:
+    """An array of a folder: a mapped tensor where it is large and as it has to be, else read."""
+    if not os.path.isfile(path):
+        raise GraphError(f"{path.name} is not a plain file")
+    with open(path, "rb") as file:
+        version = npy.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise GraphError(f"{path.name} is of npy version {version[0]}.{version[1]}: write it with numpy.save")
+        header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
+        shape, fortran, dtype = header
+        if dtype.hasobject:
+            raise GraphError(f"{path.name} holds Python objects, which are never opened: save plain numbers or text")
+        offset = file.tell()
+        _check_length(path.name, shape, dtype, os.fstat(file.fileno()).st_size - offset)
+        if not fortran and _is_mappable(key, shape, dtype, offset):
+            return mapped.map_array(path, dtype, shape, offset)
+        file.seek(0)
+        return np.load(file, allow_pickle=False)
+
+
+def _check_length(name: str, shape: tuple[int, ...], dtype: np.dtype, length: int) -> None:
+    needed = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or length < needed or (needed == 0 and math.prod(shape) > 0):
+        raise GraphError(
+            f"{name} is cut short: {list(shape)} values of {dtype} take {needed:,} bytes, it has {length:,}"
+        )
+
+
+def _is_mappable(key: str, shape: tuple[int, ...], dtype: np.dtype, offset: int) -> bool:
+    size = math.prod(shape) * dtype.itemsize
+    fits = dtype.isnative and dtype.type in MAPPABLE.get(key, ()) and offset % dtype.itemsize == 0
+    return fits and len(shape) == 2 and size >= max(1, mapped.MAPPED_FROM)
+
+
+def _safetensors_arrays(path: Path) -> dict[str, Any]:
+    if not os.path.isfile(path):
+        raise GraphError("expected a plain file")
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(MAX_HEADER, os.fstat(file.fileno()).st_size - 8):
+            raise GraphError(f"its header is said to be {length:,} bytes long: the file is damaged or no safetensors")
+        header = json.loads(file.read(length))
+    arrays: dict[str, Any] = {}
+    with safe_open(path, framework="np") as file:  # which checks the header against the file, and every offset in it
+        held = set(file.keys())
+        if "edge_index" not in held:
+            hint = ": a condensed graph or a model is no graph" if "plgc" in (file.metadata() or {}) else ""
+            raise GraphError(f"it holds no edge_index{hint}")
+        for key in KNOWN:
+            if key in held:
+                kind, shape = np.dtype(TYPES.get(header[key]["dtype"], np.void)), tuple(header[key]["shape"])
+                offset = 8 + length + header[key]["data_offsets"][0]
+                fits = _is_mappable(key, shape, kind, offset)
+                arrays[key] = mapped.map_array(path, kind, shape, offset) if fits else _plain(file, key, header)
+        meta = (file.metadata() or {}).get("meta", "{}")
+    return {**arrays, "meta": read_meta({"meta": np.array(meta)})}
+
+
+def _plain(file: Any, key: str, header: Mapping[str, Any]) -> np.ndarray:
+    try:
+        return file.get_tensor(key)
+    except (TypeError, AttributeError) as error:  # a type that NumPy does not know
+        raise GraphError(f"{key} holds {header[key]['dtype']} values: use float32, float16 or integers") from error

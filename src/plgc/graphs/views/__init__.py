@@ -1,0 +1,1 @@
+"""What of a graph, and of its labels, a method gets to see: splits, training edges or nodes, parts, noisy labels."""

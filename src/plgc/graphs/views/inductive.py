@@ -1,0 +1,93 @@
+"""The inductive cut: condensation sees the training nodes and the edges among them, evaluation the other nodes too."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.graphs.check import take_rows
+from plgc.graphs.derive import derived_of
+from plgc.runtime.errors import GraphError, SettingError
+
+CARRIED = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
+SHARED = ("class_names", "feature_names")
+
+
+def training_subgraph(graph: Data) -> Data:
+    """Return the subgraph induced by the training nodes: the inductive cut, in which nothing else can be seen.
+
+    The result remembers what it shows (``seen``), and :func:`plgc.condense` writes that into its file.
+
+    Raises:
+        GraphError: the graph has no training nodes.
+        SettingError: its features are derived from all edges, so that training nodes know of the others.
+    """
+    if derived_of(graph) is not None:
+        raise SettingError(
+            "the features are derived from all edges, those of nodes that must not be seen among them: an inductive "
+            "cut needs features of the nodes' own"
+        )
+    mask = _training_mask(graph)
+    cut = induced_subgraph(graph, mask)
+    cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
+    cut.split_origin = f"{graph._store.get('split_origin', 'own masks')}, training nodes only"
+    cut.seen = {"nodes": "train", "edges": "all", **training_split(graph)}
+    return cut
+
+
+def unseen_subgraph(graph: Data) -> Data:
+    """Return the subgraph induced by all nodes but the training nodes: what an inductive method has never seen."""
+    rest = ~_training_mask(graph)
+    if not bool(rest.any()):
+        raise GraphError("every node of the graph is a training node: nothing is left unseen")
+    return induced_subgraph(graph, rest)
+
+
+def induced_subgraph(graph: Data, mask: Tensor) -> Data:
+    """Return the nodes of a mask, renumbered in order, with the edges among them and everything they carry."""
+    assert graph.edge_index is not None
+    kept = mask.nonzero().flatten()
+    number = torch.full((mask.numel(),), -1, dtype=torch.int64)
+    number[kept] = torch.arange(kept.numel())
+    edge_index = number[graph.edge_index]
+    inside = (edge_index >= 0).all(dim=0)
+    cut = Data(edge_index=edge_index[:, inside], num_nodes=kept.numel())
+    cut.x = None if graph.x is None else take_rows(graph.x, kept)
+    if graph._store.get("edge_weight") is not None:
+        cut.edge_weight = graph["edge_weight"][inside]
+    for key in CARRIED:
+        if graph._store.get(key) is not None:
+            cut[key] = graph[key][kept]
+    for key in SHARED:
+        if graph._store.get(key) is not None:
+            cut[key] = list(graph[key])
+    if graph._store.get("node_ids") is not None:
+        cut.node_ids = [graph["node_ids"][node] for node in kept.tolist()]
+    cut.name = graph._store.get("name", "graph")
+    cut.split_origin = graph._store.get("split_origin", "own masks")
+    return cut
+
+
+def training_split(graph: Data) -> dict[str, Any]:
+    """The split as a file records it: a fingerprint of the training nodes, and how :func:`plgc.load_graph` finds it."""
+    return {
+        "training_nodes": training_digest(graph),
+        "split": graph._store.get("split_index", 0),
+        "split_seed": graph._store.get("split_seed", 0),
+    }
+
+
+def training_digest(graph: Data) -> str:
+    """A short fingerprint of the set of training nodes, to tell whether two splits are the same."""
+    return hashlib.sha256(_training_mask(graph).to(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+
+
+def _training_mask(graph: Data) -> Tensor:
+    mask = graph._store.get("train_mask")
+    if mask is None or graph.edge_index is None or not bool(mask.any()):
+        raise GraphError("the graph has no training nodes (train_mask is missing or empty): set one, or use all nodes")
+    return mask

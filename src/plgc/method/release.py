@@ -1,0 +1,172 @@
+"""What leaves the owner of a graph: no cluster below a minimum size, and, on request, no value that one node dominates,
+or everything clipped and noisy.
+
+None of it is differential privacy, and no ε is ever stated. The encoders, the assignment and the number of clusters
+that are left were all computed from the graph without noise, a node reaches its neighbours' rows over the edges, and no
+degree is bounded: noise on the result does not cover those steps. It is called noise, and its measure is the attack in
+:mod:`plgc.evaluation.membership`.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plgc.artifact.condensed import CondensedGraph
+from plgc.method.stage_one import PseudoLabels, unit_blocks
+from plgc.method.stage_two import PROPAGATION_STEPS
+from plgc.runtime.errors import ArtifactError, SettingError
+from plgc.sparse.adjacency import Features, propagate
+from plgc.sparse.inputs import Inputs
+from plgc.sparse.stored_features import StoredFeatures
+
+
+def check_min_cluster(count: int, num_nodes: int, minimum: int) -> None:
+    """Raise unless K = ``count`` clusters of at least ``minimum`` nodes fit into the graph: K ≤ N / minimum."""
+    if count * minimum > num_nodes:
+        raise SettingError(
+            f"{count} synthetic nodes of at least {minimum} nodes each need {count * minimum} nodes, the graph has "
+            f"{num_nodes}: ask for at most {num_nodes // minimum}, or lower min_cluster"
+        )
+
+
+@torch.no_grad()
+def merge_small_clusters(
+    labels: PseudoLabels, embedding: Tensor, blocks: tuple[int, ...], minimum: int
+) -> tuple[PseudoLabels, Tensor]:
+    """Merge clusters with fewer than ``minimum`` nodes into their nearest neighbours, the smallest first.
+
+    The nearest is the one whose pseudo-label has the largest cosine. Both clusters' assignments are added, and the
+    merged pseudo-label is the assignment-weighted mean Σ_n q_nk z_n, scaled to unit blocks, as those of stage I are.
+    Repeated until no cluster is too small, or one is left.
+
+    Args:
+        labels: pseudo-labels as stage I leaves them.
+        embedding: Z, [N, d].
+        blocks: widths of the unit vectors that the pseudo-labels are made of.
+        minimum: the least count; 1 merges the empty clusters.
+
+    Returns:
+        The pseudo-labels that are left, and which of the K they are, in order.
+    """
+    if int(labels.counts.min()) >= minimum:
+        return labels, torch.arange(len(labels.counts))
+    counts, mass, vectors = labels.counts.cpu().tolist(), labels.mass.clone(), labels.vectors.clone()
+    sums = labels.weights.t() @ embedding * mass[:, None]  # Σ_n q_nk z_n: adds up where clusters merge
+    owner, alive = list(range(len(counts))), set(range(len(counts)))
+    while len(alive) > 1:
+        smallest = min(alive, key=lambda index: (counts[index], index))
+        if counts[smallest] >= minimum:
+            break
+        alive.remove(smallest)
+        others = sorted(alive)
+        nearest = others[int((vectors[others] @ vectors[smallest]).argmax())]
+        counts[nearest] += counts[smallest]
+        mass[nearest] += mass[smallest]
+        sums[nearest] += sums[smallest]
+        vectors[nearest] = unit_blocks(sums[nearest][None], blocks)[0]
+        owner = [nearest if own == smallest else own for own in owner]
+    kept = torch.tensor(sorted(alive))
+    # Column k of ``share`` says how a merged cluster's weights are put together: in proportion to the masses.
+    share = torch.zeros(len(owner), len(owner), device=mass.device, dtype=mass.dtype)
+    share[torch.arange(len(owner)), torch.tensor(owner)] = labels.mass
+    share = share[:, kept] / mass[kept]
+    sizes = torch.tensor([counts[index] for index in kept.tolist()], device=labels.counts.device)
+    merged = PseudoLabels(vectors[kept], labels.weights @ share, sizes, labels.explained, mass[kept])
+    return merged, kept
+
+
+@torch.no_grad()
+def shared_values(inputs: Inputs, labels: PseudoLabels, max_share: float) -> Tensor:
+    """Which values of X' may be published: those that no node contributes more than ``max_share`` of, bool [K, f].
+
+    This is the dominance rule of statistical offices, on x'_kj = Σ_n v_nk x_nj with v = Â² q: a word that only one
+    member uses is that member's own, however many nodes its cluster has. Such rare words are what gives members away.
+    """
+    reach = propagate(inputs.adjacency, labels.weights, PROPAGATION_STEPS).abs()
+    cells = []
+    for column in reach.t():  # one synthetic node at a time: all at once would be K times the features' memory
+        largest, total = _contributions(inputs.x, column)
+        cells.append((total > 0) & (largest <= max_share * total))
+    return torch.stack(cells)
+
+
+def _contributions(x: Features, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest and total of |weight_n x_nj| over the nodes n, for every feature j: [f] and [f]."""
+    if isinstance(x, StoredFeatures):
+        largest, total = weight.new_zeros(x.shape[1]), weight.new_zeros(x.shape[1])
+        for start, rows in x.blocks():
+            parts = rows.abs() * weight[start : start + len(rows), None]
+            largest, total = torch.maximum(largest, parts.amax(0)), total + parts.sum(0)
+        return largest, total
+    if isinstance(x, Tensor):
+        parts = x.abs() * weight[:, None]
+        return parts.amax(0), parts.sum(0)
+    matrix, empty = x.transpose, weight.new_zeros(x.shape[1])
+    crow = matrix.crow_indices().long()
+    parts = matrix.values().abs() * weight[matrix.col_indices().long()]
+    feature = torch.repeat_interleave(torch.arange(len(empty), device=parts.device), crow[1:] - crow[:-1])
+    return empty.scatter_reduce(0, feature, parts, "amax"), empty.index_add(0, feature, parts)
+
+
+def privatise(
+    condensed: CondensedGraph, *, clip: float | None = None, noise: float = 0.0, seed: int | None = None
+) -> CondensedGraph:
+    """Clip what a condensed graph publishes and add Gaussian noise to all of it. No ε comes with it, see above.
+
+    Rows of X' are clipped to the ℓ2 norm C = ``clip``, then get noise N(0, (σC)²) with σ = ``noise``; unit vectors of Ỹ
+    get N(0, σ²) and are scaled to unit length again; counts get N(0, σ²), are rounded, and are at least the file's
+    ``min_cluster``. Loss curves, the twins' agreement, the edge count and the fingerprint are left out; the node count
+    becomes the sum of the noisy counts.
+
+    Args:
+        condensed: a condensed graph with pseudo-labels.
+        clip: C, above 0. It should not be read off the rows themselves: with features scaled to ℓ1 or ℓ2, no row of
+            X' is much longer than 1, and most are far shorter.
+        noise: σ; 0 clips only.
+        seed: for tests. By default the noise comes from the operating system's entropy, so that nobody can subtract
+            it who knows the file's seed; noisy files can therefore not be made again byte for byte.
+    """
+    if clip is None:
+        what = f"noise is {noise}, but clip is not given" if noise else "neither clip nor noise is given"
+        raise SettingError(f"{what}: noise is measured by the norm that rows are clipped to, so give clip")
+    if not 0 < clip < math.inf:
+        raise SettingError(f"clip is {clip}: it must be a number above 0")
+    if not 0 <= noise < math.inf:
+        raise SettingError(f"noise is {noise}: it must be a number, at least 0")
+    if condensed.pseudo_labels is None:
+        raise ArtifactError(
+            f"this condensed graph was made by {condensed.method} and has class labels: noise is for pseudo-labels"
+        )
+    # 128 bits: torch's generator on the CPU takes no more than 32 of its seed, few enough to try them all.
+    generator = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
+
+    def gaussian(like: Tensor) -> Tensor:
+        return torch.from_numpy(generator.standard_normal(tuple(like.shape)))
+
+    features, vectors = condensed.features.double(), condensed.pseudo_labels.double()
+    features = clip_rows(features, clip) + noise * clip * gaussian(features)
+    vectors = vectors * math.sqrt(len(condensed.blocks)) + noise * gaussian(vectors)
+    least = int(condensed.settings.get("min_cluster", 1))
+    counts = (condensed.counts + noise * gaussian(condensed.counts)).round().long().clamp(min=least)
+    return replace(
+        condensed,
+        features=features.float(),
+        pseudo_labels=unit_blocks(vectors, condensed.blocks).float(),
+        counts=counts,
+        settings={**condensed.settings, "clip": clip, "noise": noise},
+        chosen={name: value for name, value in condensed.chosen.items() if name == "branches"},
+        curves={},
+        source={"nodes": int(counts.sum()), "features": condensed.num_features},
+        fingerprint=None,
+    )
+
+
+def clip_rows(rows: Tensor, norm: float) -> Tensor:
+    """Shorten every row that is longer than ``norm`` to that length: x · min(1, C / ‖x‖)."""
+    return rows * (norm / rows.norm(dim=1, keepdim=True).clamp(min=norm))

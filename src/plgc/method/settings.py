@@ -1,0 +1,251 @@
+"""Settings of every stage as frozen, validated dataclasses, and the two presets that ship.
+
+``default`` is the best recipe we know; ``paper`` is the method as the paper states it, letter by letter. Neither has
+settings per dataset: what must adapt to a graph (row scaling, length of training) does so from the graph itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from plgc.method.encoder import KINDS
+from plgc.runtime.errors import SettingError
+from plgc.sparse.inputs import SCALINGS
+
+T = TypeVar("T")
+PRECISIONS = ("float32", "bfloat16")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SettingError(message)
+
+
+def _check_rate(name: str, value: float) -> None:
+    _require(0.0 <= value < 1.0, f"{name} is {value}: a rate must be at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One encoder of stage I and the strength of its two augmentations."""
+
+    kind: str = "gcn"
+    hidden: int = 256
+    width: int = 256
+    layers: int = 2
+    edge_drop: float = 0.4
+    feature_mask: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require(self.kind in KINDS, f"unknown GNN kind {self.kind!r}: choose one of {', '.join(KINDS)}")
+        for name in ("hidden", "width"):
+            _require(getattr(self, name) >= 2, f"{name} is {getattr(self, name)}: an encoder needs at least 2 columns")
+        _require(self.layers >= 1, f"layers is {self.layers}: an encoder needs at least 1")
+        _check_rate("edge_drop", self.edge_drop)
+        _check_rate("feature_mask", self.feature_mask)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One choice of encoders, for graphs on which twin encoders agree at least this much."""
+
+    branches: tuple[Branch, ...] = (Branch(),)
+    agreement: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(len(self.branches) >= 1, "branches is empty: stage I needs at least one encoder")
+        _require(0.0 <= self.agreement <= 1.0, f"agreement is {self.agreement}: it lies between 0 and 1")
+
+
+@dataclass(frozen=True)
+class PseudoLabelSettings:
+    """Stage I: encoders θ', prototypes Ỹ and assignment Q_T.
+
+    Attributes:
+        learning_rate: of Adam, for encoders and prototypes.
+        round_epochs: epochs between two looks at the pseudo-labels.
+        max_rounds: upper limit on the rounds.
+        min_gain: the label-free stopping rule: stop when a round raises the share of the embeddings' variance that
+            the pseudo-labels explain by less than this. 0 never stops early.
+        swap: weight of the swapped-prediction loss ℓ_swap.
+        decorrelation: weight of the decorrelation term on standardised embeddings; 0 leaves it (and the
+            standardisation) out.
+        temperature: of the softmax in ℓ_swap.
+        epsilon: ε of Sinkhorn.
+        tolerance: Sinkhorn stops when no prototype's share is off by more than this fraction.
+        max_iterations: cap on Sinkhorn's iterations.
+        hard_targets: round the assignment to one-hot inside ℓ_swap.
+        refinements: alternations of assignment and assignment means that turn prototypes into pseudo-labels; 0 keeps
+            the learned prototypes.
+        precision: of the encoders' products, ``float32`` or, on a GPU, ``bfloat16``: half the memory moved, sums in
+            float32. The losses, the assignment and stage II are always float32.
+    """
+
+    learning_rate: float = 1e-3
+    round_epochs: int = 10
+    max_rounds: int = 10
+    min_gain: float = 0.015
+    swap: float = 1.0
+    decorrelation: float = 1e-3
+    temperature: float = 0.1
+    epsilon: float = 0.05
+    tolerance: float = 0.05
+    max_iterations: int = 20
+    hard_targets: bool = False
+    refinements: int = 10
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "temperature", "epsilon", "tolerance"):
+            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: it must be above 0")
+        for name in ("round_epochs", "max_rounds", "max_iterations"):
+            _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("min_gain", "swap", "decorrelation", "refinements"):
+            _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}: it must not be negative")
+        _require(self.precision in PRECISIONS, f"precision is {self.precision!r}: choose {' or '.join(PRECISIONS)}")
+        _require(self.swap > 0 or self.decorrelation > 0, "swap and decorrelation are both 0: nothing would be learned")
+
+
+@dataclass(frozen=True)
+class SynthesisSettings:
+    """Stage II: synthetic features X'.
+
+    Attributes:
+        start: ``means`` starts from the assignment means of Â²X (on the data's manifold), ``nodes`` from the features
+            of random nodes.
+        steps: gradient steps per round on the distance of the encoded X' to Ỹ.
+        learning_rate: of those steps, relative to the root mean square of X'.
+    """
+
+    start: str = "means"
+    steps: int = 20
+    learning_rate: float = 1e-2
+
+    def __post_init__(self) -> None:
+        _require(self.start in ("means", "nodes"), f"start is {self.start!r}: choose means or nodes")
+        _require(self.steps >= 0, f"steps is {self.steps}: it must not be negative")
+        _require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}: it must be above 0")
+
+
+# Settled on validation labels of Cora, Citeseer, Pubmed, Photo and Coauthor CS: where twins agree, one wide encoder
+# with weak augmentation is best; where they do not, narrow ones with strong augmentation are (docs/method.md).
+STRICT = (
+    Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.3),
+    Branch(hidden=128, width=128, edge_drop=0.5, feature_mask=0.5),
+)
+DEFAULT_LADDER = (
+    Rung((Branch(),), agreement=0.91),
+    Rung((Branch(width=128), *STRICT), agreement=0.82),
+    Rung(STRICT, agreement=0.0),
+)
+
+
+@dataclass(frozen=True)
+class CondenseSettings:
+    """Everything :func:`plgc.condense` can be told, apart from the size and the seed.
+
+    Attributes:
+        preset: the name these settings go by.
+        scaling: row scaling of the features: ``l1``, ``l2``, ``none``, or ``auto`` to look at them.
+        ladder: the label-free model choice. Twin encoders that differ only in their random start are trained for
+            ``probe_epochs``, and the first rung whose ``agreement`` theirs reaches is used. Where twins disagree they
+            learn noise, and narrower encoders with stronger augmentation learn more. One rung: no choice, no twins.
+        probe: what the twins are.
+        probe_epochs: how long they are trained before they are compared.
+        pseudo_labels: stage I.
+        synthesis: stage II.
+        min_cluster: fewest original nodes a synthetic node may stand for; smaller clusters are merged at the end of
+            stage I.
+        max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
+            leaves all as they are.
+
+    Where either asks for more than the default, X' starts from cluster means, whatever ``synthesis`` says: a random
+    node's features would be those of one node alone.
+    """
+
+    preset: str = "default"
+    scaling: str = "auto"
+    ladder: tuple[Rung, ...] = DEFAULT_LADDER
+    probe: Branch = field(default_factory=lambda: Branch(hidden=128, width=128))
+    probe_epochs: int = 40
+    pseudo_labels: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
+    synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
+    min_cluster: int = 1
+    max_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self.min_cluster >= 1, f"min_cluster is {self.min_cluster}: it must be at least 1")
+        _require(0.0 < self.max_share <= 1.0, f"max_share is {self.max_share}: it must lie above 0 and be at most 1")
+        if self.min_cluster > 1 or self.max_share < 1:
+            object.__setattr__(self, "synthesis", replace(self.synthesis, start="means"))
+        _require(self.scaling in SCALINGS, f"unknown feature scaling {self.scaling!r}: choose {', '.join(SCALINGS)}")
+        _require(len(self.ladder) >= 1, "ladder is empty: name at least one rung of encoders")
+        _require(self.ladder[-1].agreement == 0.0, "the ladder's last rung must have agreement 0, to catch every graph")
+        _require(self.probe_epochs >= 1, f"probe_epochs is {self.probe_epochs}: it must be at least 1")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and TOML: the same before and after a trip through a file."""
+        return json.loads(json.dumps(asdict(self)))
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> CondenseSettings:
+        """Read back what :meth:`to_dict` gave; missing values take their defaults, unknown ones are refused."""
+        values = dict(values)
+        if "ladder" in values:
+            values["ladder"] = tuple(_build_rung(rung) for rung in values["ladder"])
+        if "probe" in values:
+            values["probe"] = _build(Branch, {**asdict(CondenseSettings().probe), **values["probe"]})
+        values["pseudo_labels"] = _build(PseudoLabelSettings, values.get("pseudo_labels", {}))
+        values["synthesis"] = _build(SynthesisSettings, values.get("synthesis", {}))
+        return _build(CondenseSettings, values)
+
+
+def _build_rung(values: Mapping[str, Any]) -> Rung:
+    values = dict(values)
+    if "branches" in values:
+        values["branches"] = tuple(_build(Branch, branch) for branch in values["branches"])
+    return _build(Rung, values)
+
+
+PAPER = CondenseSettings(
+    preset="paper",
+    ladder=(Rung((Branch(),)),),
+    pseudo_labels=PseudoLabelSettings(
+        min_gain=0.0, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
+    ),
+    synthesis=SynthesisSettings(start="nodes", steps=100, learning_rate=0.1),
+)
+PRESETS = {"default": CondenseSettings(), "paper": PAPER}
+
+
+def preset(name: str) -> CondenseSettings:
+    """The settings that go by this name."""
+    _require(name in PRESETS, f"unknown preset {name!r}: choose {' or '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def adapted(
+    settings: CondenseSettings, min_cluster: int | None, max_share: float | None, precision: str | None
+) -> CondenseSettings:
+    """Settings with what a call says of its own; None leaves a value as it is."""
+    given = {"min_cluster": min_cluster, "max_share": max_share}
+    if precision is not None:
+        settings = replace(settings, pseudo_labels=replace(settings.pseudo_labels, precision=precision))
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def check_precision(settings: CondenseSettings, device: str) -> None:
+    """Raise :class:`SettingError` where the device cannot compute as asked."""
+    precision = settings.pseudo_labels.precision
+    if precision != "float32" and not device.startswith("cuda"):
+        raise SettingError(f"precision is {precision}, but device is {device}: give a GPU (cuda), or float32")
+
+
+def _build(kind: type[T], values: Mapping[str, Any]) -> T:
+    known = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
+    unknown = sorted(set(values) - known)
+    _require(not unknown, f"unknown setting {', '.join(map(repr, unknown))}: known are {', '.join(sorted(known))}")
+    return kind(**values)

@@ -1,0 +1,69 @@
+"""Stage II: synthetic features X' whose embeddings are the pseudo-labels Ỹ (section 3.1.2).
+
+The paper minimises ‖ỹ_k − z_k‖² over X' and leaves the start open. We start on the data's manifold: x'_k is the
+assignment mean of the propagated features Â²X, which the encoder already maps close to ỹ_k. Gradient steps from there
+can only be gentle: large ones leave the manifold, and the rebuilt backbone gets worse while the loss here falls.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plgc.method.settings import SynthesisSettings
+from plgc.method.stage_one import PseudoLabels, StageOne, unit_blocks
+from plgc.sparse.adjacency import propagate
+from plgc.sparse.inputs import Inputs, mean_rows
+
+PROPAGATION_STEPS = 2
+
+
+def start_features(
+    inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings, generator: torch.Generator
+) -> Tensor:
+    """Where X' starts: assignment means of Â²X, or the features of random nodes."""
+    if settings.start == "nodes":
+        assigned = labels.weights.sum(1).nonzero().flatten()  # all but a halo
+        chosen = assigned[torch.randperm(len(assigned), generator=generator)[: labels.vectors.shape[0]]]
+        weights = torch.zeros_like(labels.weights)
+        weights[chosen, torch.arange(len(chosen))] = 1.0
+        return mean_rows(inputs.x, weights)
+    # weightsᵀ Â² X: propagating the K columns of weights is cheaper than the f columns of X, and keeps X sparse.
+    return mean_rows(inputs.x, propagate(inputs.adjacency, labels.weights, PROPAGATION_STEPS))
+
+
+def refine_features(
+    features: Tensor, stage: StageOne, inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings
+) -> tuple[Tensor, list[float]]:
+    """Move X' down the distance ‖ỹ_k − z_k‖² of its embeddings; returns X' and the distance after every step."""
+    if settings.steps == 0:
+        return features, []
+    features = features.clone().requires_grad_(True)
+    scale = float(features.detach().pow(2).mean().sqrt())
+    optimizer = torch.optim.Adam([features], lr=settings.learning_rate * scale)
+    moments = _moments(stage, inputs)
+    curve = []
+    for _ in range(settings.steps):
+        loss = (embed_condensed(features, stage, moments) - labels.vectors).pow(2).sum(1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        curve.append(float(loss.detach()))
+    return features.detach(), curve
+
+
+def embed_condensed(features: Tensor, stage: StageOne, moments: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """GNN_θ'(X', A' = I), standardised with the whole graph's moments: [K, Σd]."""
+    hidden = [encoder(features, None) for encoder in stage.encoders]
+    hidden = [(part - mean) / scale for part, (mean, scale) in zip(hidden, moments, strict=True)]
+    return unit_blocks(torch.cat(hidden, dim=1), stage.blocks)
+
+
+@torch.no_grad()
+def _moments(stage: StageOne, inputs: Inputs) -> list[tuple[Tensor, Tensor]]:
+    """Mean and scale of every embedding column over the whole graph; (0, 1) where embeddings stay as they are."""
+    if not stage.standardized:
+        device = inputs.device
+        return [(torch.zeros(w, device=device), torch.ones(w, device=device)) for w in stage.blocks]
+    hidden = [encoder(inputs.x, inputs.adjacency) for encoder in stage.encoders]
+    return [(part.mean(0), part.std(0) + 1e-6) for part in hidden]

@@ -1,0 +1,1 @@
+"""CTGC, the label-free rival: contrastive condensation with a learned graph."""

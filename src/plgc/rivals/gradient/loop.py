@@ -1,0 +1,181 @@
+"""The loop of gradient matching: models that learn from the condensed graph while it is fitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from plgc.rivals.gradient.matching import (
+    MatchingTask,
+    PairAdjacency,
+    draw_model,
+    gradient_distance,
+    loss_gradients,
+    strong_edges,
+)
+from plgc.rivals.gradient.settings import GradientSettings
+from plgc.runtime.checkpoint import Checkpoint
+from plgc.runtime.replay import recorded
+
+
+class Matching:
+    """Epochs of matching. Everything they change stays in its place in memory, so that a GPU can replay the steps.
+
+    Args:
+        task: what is to be matched.
+        state: X' and Φ, which move.
+        settings: how.
+    """
+
+    def __init__(self, task: MatchingTask, state: State, settings: GradientSettings):
+        self.task, self.state, self.settings = task, state, settings
+        self.weights, self.biases = draw_model(task.widths, torch.Generator(), state.features.device)
+        self.model = adam([*self.weights, *self.biases], settings.model_rate)
+        self.real = task.real_rows(torch.Generator())
+        self.total = torch.zeros((), device=state.features.device)
+        self.steps: dict[tuple[str, bool], Callable[[], None]] = {}
+
+    def epoch(self, generator: torch.Generator) -> Tensor:
+        """One model θ_0, trained on the condensed graph while this is fitted to it; the mean distance by class."""
+        task, state, settings = self.task, self.state, self.settings
+        weights, biases = draw_model(task.widths, generator)
+        for kept, new in zip([*self.weights, *self.biases], [*weights, *biases], strict=True):
+            kept.copy_(new)
+        for part in (*memory(self.model), self.total):
+            part.zero_()
+        cycle = state.epoch % settings.adjacency_period
+        moved = "adjacency" if state.adjacency is not None and cycle < settings.adjacency_epochs else "features"
+        for outer in range(settings.outer_steps):
+            if task.drawn:
+                self.real.copy_(task.real_rows(generator))
+            self._step(moved, outer > 0)()
+        return self.total / (settings.outer_steps * len(task.classes))
+
+    def _step(self, moved: str, train: bool) -> Callable[[], None]:
+        """An outer step that moves X' or Φ, after inner steps of the model or without."""
+        if (moved, train) not in self.steps:
+            changed = [self.total, *self.weights, *self.biases, *memory(self.model)]
+            optimizer = self.state.optimizers[moved]
+            changed += [*optimizer.param_groups[0]["params"], *memory(optimizer)]
+            self.steps[moved, train] = recorded(lambda: self._work(optimizer, train), changed)
+        return self.steps[moved, train]
+
+    def _work(self, optimizer: torch.optim.Optimizer, train: bool) -> None:
+        task, state = self.task, self.state
+        x = task.propagate(state.features, state.adjacency)
+        if train:
+            train_model(self.model, self.weights, self.biases, x.detach(), task.target, self.settings.inner_steps)
+        real, _ = loss_gradients(self.real, task.classes, task.real_share, self.weights, self.biases)
+        synthetic, _ = loss_gradients(task.rows(x), task.classes, task.share, self.weights, self.biases)
+        distance = gradient_distance(real, synthetic, task.coefficient)
+        # Only what this optimiser moves needs a gradient.
+        parameters = optimizer.param_groups[0]["params"]
+        for parameter, gradient in zip(parameters, torch.autograd.grad(distance, parameters), strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        self.total += distance.detach()
+
+
+@torch.no_grad()
+def train_model(
+    optimizer: torch.optim.Optimizer, weights: list[Tensor], biases: list[Tensor], x: Tensor, target: Tensor, steps: int
+) -> None:
+    """Let the model learn from the condensed nodes, all of them at every step."""
+    share = torch.full((len(x),), 1 / len(x), device=x.device)
+    for _ in range(steps):
+        by_weight, by_bias = loss_gradients(x, target, share, weights, biases)
+        for parameter, gradient in zip([*weights, *biases], [*by_weight, *by_bias], strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+
+
+def adam(parameters: Sequence[Tensor], rate: float) -> torch.optim.Adam:
+    """Adam with its memory in place from the start, as a recording needs it."""
+    optimizer = torch.optim.Adam(parameters, lr=rate, fused=True, capturable=parameters[0].is_cuda)
+    for parameter in parameters:
+        step = torch.zeros((), device=parameter.device)
+        first, second = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        optimizer.state[parameter] = {"step": step, "exp_avg": first, "exp_avg_sq": second}
+    return optimizer
+
+
+def memory(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """All that an optimiser remembers."""
+    parameters = optimizer.param_groups[0]["params"]
+    return [part for parameter in parameters for part in optimizer.state[parameter].values()]
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Attributes:
+        features: X'.
+        adjacency: g_Φ; None where A' = I.
+        optimizers: of X' and of Φ.
+        epoch: epochs done.
+        curve: mean matching distance of every epoch.
+        best: features and edges of the best of the epochs that were looked at.
+        choice: which epoch that was, and its accuracy on validation labels or, without any, on training labels.
+    """
+
+    features: Tensor
+    adjacency: PairAdjacency | None
+    optimizers: dict[str, torch.optim.Adam]
+    epoch: int = 0
+    curve: list[float] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    choice: dict[str, float | int] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def result(self, threshold: float) -> dict[str, Tensor]:
+        """X' and the edges of A', as they are now."""
+        result = {"features": self.features.detach().clone()}
+        if self.adjacency is not None:
+            result["edge_index"], result["edge_weight"] = strong_edges(self.adjacency(self.features), threshold)
+        return result
+
+    def keep_best(self, result: dict[str, Tensor], accuracy: float, *, validated: bool) -> None:
+        """Keep this result if it does better than the best so far.
+
+        Training labels are easily all told apart: there, as good as before is enough to go on with the schedule.
+        """
+        name = "validation_accuracy" if validated else "training_accuracy"
+        best = self.choice.get(name, -1.0)
+        if accuracy > best or (accuracy == best and not validated):
+            self.best, self.choice = result, {"epoch": self.epoch, name: accuracy}
+
+    def save(self, kept: Checkpoint, generator: torch.Generator) -> None:
+        """Write everything that the epochs to come depend on."""
+        tensors = {"generator": generator.get_state(), **{f"best.{name}": part for name, part in self.best.items()}}
+        for name, parameter, memory in self._parameters():
+            tensors[name] = parameter
+            tensors.update({f"{name}.{part}": value for part, value in memory.items()})
+        kept.save(tensors, {"epoch": self.epoch, "curve": self.curve, "choice": self.choice})
+
+    def restore(self, kept: Checkpoint, generator: torch.Generator) -> None:
+        """Go on from a checkpoint, if there is one."""
+        found = kept.load()
+        if found is None:
+            return
+        tensors, values = found
+        self.epoch, self.curve, self.choice = values["epoch"], values["curve"], values["choice"]
+        generator.set_state(tensors["generator"])
+        device = self.features.device
+        self.best = {
+            name.removeprefix("best."): part.to(device) for name, part in tensors.items() if name.startswith("best.")
+        }
+        with torch.no_grad():
+            for name, parameter, memory in self._parameters():
+                parameter.copy_(tensors[name])
+                parts = ("step", "exp_avg", "exp_avg_sq") if f"{name}.step" in tensors else ()
+                memory.update({part: tensors[f"{name}.{part}"].to(device) for part in parts})
+
+    def _parameters(self) -> Iterator[tuple[str, Tensor, dict[str, Tensor]]]:
+        """Everything that is learned: a name, the tensor, and what its optimiser remembers of it."""
+        for name, optimizer in self.optimizers.items():
+            for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
+                yield f"{name}.{number}", parameter, optimizer.state[parameter]

@@ -1,0 +1,271 @@
+"""Condensation without training: cluster each class's propagated features, keep weighted means (CGC-X and GECC).
+
+Both replace a class's training nodes by as many parts as it has synthetic nodes; X' are means over the parts, A' = I.
+
+- **CGC-X** (Gao et al., "Rethinking and Accelerating Graph Condensation: A Training-Free Approach with Class
+  Partition", WWW 2025, without a graph): rows of Â²X and, as augmentation, some of ÂX; spectral clustering; a node
+  counts in its part by softmax(confidence / τ), the confidence being that of a linear classifier on (X + ÂX + Â²X) / 3.
+- **GECC** (Mishra et al., "Scalable Graph Condensation with Evolving Capabilities", 2025): rows of γX + αÂX + βÂ²X;
+  fuzzy c-means, the best of many starts by its objective plus λ times the imbalance of the parts.
+
+Only labels of training nodes are read. The clusterings are those of
+:mod:`plgc.rivals.clustering`; all chance is on the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.catalog import normalised
+from plgc.graphs.labels import TrainingLabels
+from plgc.graphs.load import load_graph, unlabelled
+from plgc.rivals.clustering import cluster, spectral_embedding
+from plgc.rivals.coreset import class_shares
+from plgc.rivals.result import labelled_artifact
+from plgc.runtime.errors import SettingError
+from plgc.runtime.progress import Progress
+from plgc.sparse.adjacency import propagate
+from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+
+
+@dataclass(frozen=True)
+class CGCSettings:
+    """CGC-X's settings; the defaults are those of its code for graphs it does not name.
+
+    Attributes:
+        temperature: τ of the weights within a part; large: all nodes alike, small: the most confident alone.
+        augmentation: how many rows of ÂX join those of Â²X, per training node.
+        restarts: starts of k-means on the spectral embedding; the best counts.
+    """
+
+    temperature: float = 10.0
+    augmentation: float = 0.55
+    restarts: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise SettingError(f"temperature={self.temperature}: must be above 0")
+        if not 0 <= self.augmentation < math.inf:
+            raise SettingError(f"augmentation={self.augmentation}: must be 0 or more rows per training node")
+        if self.restarts < 1:
+            raise SettingError(f"restarts={self.restarts}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class GECCSettings:
+    """GECC's settings; the defaults are those of Cora.
+
+    Attributes:
+        hops: γ, α, β: the weights of X, ÂX, Â²X.
+        fuzziness: m of fuzzy c-means; 1 is k-means.
+        restarts: starts of the clustering; the best counts.
+        balance: λ, the weight of Σ (size of a part − mean size)² in that choice.
+    """
+
+    hops: tuple[float, ...] = (-0.1, 0.9, 0.9)
+    fuzziness: float = 1.3
+    restarts: int = 50
+    balance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.hops:
+            raise SettingError("hops is empty: give the weight of X, then of ÂX, and so on")
+        if not 1 <= self.fuzziness < math.inf:
+            raise SettingError(f"fuzziness={self.fuzziness}: must be 1 (k-means) or more")
+        if self.restarts < 1:
+            raise SettingError(f"restarts={self.restarts}: must be at least 1")
+        if self.balance < 0:
+            raise SettingError(f"balance={self.balance}: must be 0 or more")
+
+
+# By graph and number of synthetic nodes (temperature, augmentation); the nearest size counts for the others.
+CGC_PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
+    "cora": {35: (0.7, 0.3), 70: (10.0, 0.7), 140: (0.7, 0.3)},
+    "citeseer": {30: (0.1, 0.6), 60: (0.1, 0.8), 120: (10.0, 0.7)},
+    "ogbn-arxiv": {90: (0.3, 0.7), 454: (0.3, 0.4), 909: (10.0, 0.8)},
+    "flickr": {44: (0.1, 0.4), 223: (0.08, 0.5), 446: (0.005, 0.6)},
+    "reddit": {77: (10.0, 0.8), 153: (10.0, 0.2), 307: (10.0, 0.2)},
+}
+GECC_PUBLISHED: dict[str, GECCSettings] = {
+    "cora": GECCSettings(),
+    "citeseer": GECCSettings((-0.3, 0.5, 0.9)),
+    "pubmed": GECCSettings((-0.2, 0.3, 0.9), fuzziness=1.1),
+    "ogbn-arxiv": GECCSettings((0.6, 0.5, 0.0), fuzziness=1.0, restarts=1),
+    # On its inductive graphs the code stops one hop short: there is no third weight.
+    "flickr": GECCSettings((0.3, 0.2), fuzziness=1.0, restarts=1, balance=10.0),
+    "reddit": GECCSettings((0.7, 0.2), fuzziness=1.0, restarts=1),
+}
+GECC_LARGE = GECCSettings((0.6, 0.5, 0.0), fuzziness=1.0, restarts=1)  # fifty fuzzy starts take too long there
+LARGE = 5000  # training nodes
+
+
+def condense_by_partition(
+    graph: Data,
+    labels: TrainingLabels,
+    *,
+    nodes: int,
+    seed: int,
+    method: str,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    settings: CGCSettings | GECCSettings | None = None,
+) -> CondensedGraph:
+    """Cluster the training nodes of every class, and keep one weighted mean for each part.
+
+    Args:
+        graph: features and edges; with its name the published settings are found.
+        labels: the training labels; at most as many nodes are made as have one.
+        nodes: how many to make, divided among the classes in proportion.
+        seed: of the starting points and of the augmentation.
+        method: ``cgc-x`` or ``gecc``.
+        device: where to compute.
+        progress: called after every class.
+        settings: of the method; by default as published for this graph.
+    """
+    bare = load_graph(unlabelled(graph))
+    assert bare.x is not None
+    scaling = resolve_scaling(bare.x, "auto")
+    settings = _settings(method, str(graph._store.get("name", "")), nodes, labels) if settings is None else settings
+    generator = torch.Generator().manual_seed(seed)
+    inputs, y = prepare(bare, scaling, device), labels.y[labels.train].to(device)
+    if isinstance(settings, CGCSettings) and method == "cgc-x":
+        rows, y, confidence = cgc_rows(hop_features(inputs, labels.train, 2), y, labels.classes, settings, generator)
+        rule = _cgc_parts(confidence, settings, generator)
+    elif isinstance(settings, GECCSettings) and method == "gecc":
+        hops = hop_features(inputs, labels.train, len(settings.hops) - 1)
+        rows = torch.stack([weight * hop for weight, hop in zip(settings.hops, hops, strict=True)]).sum(0)
+        rule = _gecc_parts(settings, generator)
+    else:
+        raise SettingError(f"method {method!r} with {type(settings).__name__}: choose cgc-x or gecc, and its settings")
+    features, classes, counts = [], [], []
+    shares = class_shares(labels.y, labels.train, nodes)
+    for done, (label, parts) in enumerate(shares.items()):
+        members = (y == label).nonzero().flatten()
+        weights, count = rule(rows, members, parts)
+        features.append(weights.to(rows.dtype) @ rows[members])
+        classes.append(torch.full((parts,), label))
+        counts.append(count.cpu())
+        if progress is not None:
+            progress(f"class {label}: {members.numel()} rows in {parts} parts", done + 1, len(shares))
+    return labelled_artifact(
+        graph,
+        bare,
+        labels,
+        method=method,
+        features=torch.cat(features),
+        node_labels=torch.cat(classes),
+        counts=torch.cat(counts),
+        scaling=scaling,
+        seed=seed,
+        requested=nodes,
+        settings=asdict(settings),
+    )
+
+
+def _settings(method: str, name: str, nodes: int, labels: TrainingLabels) -> CGCSettings | GECCSettings | None:
+    """The published settings for a graph, or the default for others; None for a method that is not ours."""
+    name = normalised(name)
+    if method == "gecc":
+        return GECC_PUBLISHED.get(name, GECC_LARGE if labels.train.numel() > LARGE else GECCSettings())
+    if method != "cgc-x":
+        return None
+    sizes = CGC_PUBLISHED.get(name)
+    if sizes is None:
+        return CGCSettings()
+    temperature, augmentation = sizes[min(sizes, key=lambda size: abs(math.log(size / max(nodes, 1))))]
+    return CGCSettings(temperature, augmentation)
+
+
+def hop_features(inputs: Inputs, rows: Tensor, hops: int) -> list[Tensor]:
+    """Rows of X, ÂX, Â²X, …, one dense [n, f] for every number of hops from 0."""
+    hidden = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
+    rows = rows.to(inputs.device)
+    found = [hidden[rows]]
+    for _ in range(hops):
+        hidden = propagate(inputs.adjacency, hidden)
+        found.append(hidden[rows])
+    return found
+
+
+# CGC-X
+
+
+def cgc_rows(
+    hops: list[Tensor], y: Tensor, classes: int, settings: CGCSettings, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What CGC clusters: rows of Â²X and drawn rows of ÂX, their classes, and how sure a linear classifier is of them.
+
+    Rows of ÂX are drawn with replacement; a class that the classifier gets wrong more often has the better chance, in
+    proportion to 1 − F1.
+    """
+    linear = linear_classifier(torch.stack(hops).mean(0), y, classes)
+    sure = confidence(hops[2] @ linear, y)
+    extra = int(settings.augmentation * y.numel())
+    if extra == 0:
+        return hops[2], y, sure
+    chance = (1 - class_f1((hops[1] @ linear).argmax(1), y, classes))[y] + 1e-20
+    drawn = torch.multinomial(chance.cpu().double(), extra, replacement=True, generator=generator).to(y.device)
+    sure_drawn = confidence(hops[1][drawn] @ linear, y[drawn])
+    return torch.cat([hops[2], hops[1][drawn]]), torch.cat([y, y[drawn]]), torch.cat([sure, sure_drawn])
+
+
+def linear_classifier(x: Tensor, y: Tensor, classes: int) -> Tensor:
+    """W of least ‖XW − one-hot(y)‖, and of least norm among those, [f, C]."""
+    target = F.one_hot(y, classes).to(x.dtype)
+    return torch.linalg.lstsq(x.cpu(), target.cpu(), driver="gelss").solution.to(x.device)
+
+
+def confidence(scores: Tensor, y: Tensor) -> Tensor:
+    """Probability of every row's own class; where another one is likelier, the least of all."""
+    probability = scores.softmax(1)
+    own = probability.gather(1, y[:, None]).flatten()
+    return torch.where(probability.argmax(1) == y, own, own.min())
+
+
+def class_f1(predicted: Tensor, y: Tensor, classes: int) -> Tensor:
+    """F1 of every class, 0 where it neither occurs nor is predicted, [C]."""
+    hit = torch.bincount(y[predicted == y], minlength=classes)
+    both = torch.bincount(y, minlength=classes) + torch.bincount(predicted, minlength=classes)
+    return 2 * hit / both.clamp(min=1)
+
+
+Parts = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+
+
+def _cgc_parts(sure: Tensor, settings: CGCSettings, generator: torch.Generator) -> Parts:
+    def parts(rows: Tensor, members: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        inside = torch.arange(number, device=members.device)
+        if number < members.numel():
+            embedding = spectral_embedding(rows[members].double(), number, generator)
+            inside = cluster(embedding, number, restarts=settings.restarts, generator=generator)[1].argmax(0)
+        own = inside == torch.arange(number, device=members.device)[:, None]
+        score = torch.where(own, sure[members].double() / settings.temperature, -torch.inf)
+        return score.softmax(1), own.sum(1)
+
+    return parts
+
+
+# GECC
+
+
+def _gecc_parts(settings: GECCSettings, generator: torch.Generator) -> Parts:
+    def parts(rows: Tensor, members: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        weights, membership = cluster(
+            rows[members].double(),
+            number,
+            fuzziness=settings.fuzziness,
+            restarts=settings.restarts,
+            balance=settings.balance,
+            generator=generator,
+        )
+        return weights, torch.bincount(membership.argmax(0), minlength=number)
+
+    return parts

@@ -1,0 +1,103 @@
+"""Files are written whole or not at all: to a temporary neighbour, flushed to disk, then renamed.
+
+Whoever reads sees the old file or the new one, also where two processes write the same one: the last to finish stays. A
+process that is killed while it writes leaves its temporary file behind; the next one that writes there removes it, once
+it is old enough to be nobody's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from pathlib import Path
+
+from plgc.runtime.errors import PLGCError, SettingError
+
+PART, ENDING = ".plgc-", ".part"  # how the names of temporary files begin and end
+STALE = 24 * 3600.0  # seconds after which nobody writes to a temporary file any more
+
+
+class WriteError(PLGCError, OSError):
+    """A file that could not be written: the disk is full, gone or write-protected. What was there before still is."""
+
+    kind = "cannot-write"
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write ``content`` to ``path`` so that a reader sees the old file or the new one, never a part.
+
+    Raises:
+        SettingError: the place could never be written.
+        WriteError: writing failed; an old file stays as it was, and nothing else is left behind.
+    """
+    path = Path(path)
+    check_writable(path)
+    temporary = path.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
+    try:
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        kept = "the file that was there is unchanged" if os.path.exists(path) else "nothing is left of it"
+        raise WriteError(
+            f"cannot write {path} ({len(content):,} bytes): {error.strerror or error}; {kept}. Make room or choose "
+            "another place, and do the same again"
+        ) from error
+    _settle(path.parent)
+    return path
+
+
+def check_writable(path: str | os.PathLike[str], size: int = 0) -> None:
+    """Fail early, before any work is done, when ``path`` could not be written.
+
+    Args:
+        path: the file that is to be written.
+        size: bytes that it will have at least; they must be free on its disk.
+    """
+    path = Path(path)
+    if os.path.isdir(path):  # which, unlike path.is_dir, takes every name
+        raise SettingError(f"{path} is a folder: name a file in it, such as {path / 'condensed.safetensors'}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise SettingError(f"{path} is not a plain file: choose another place to write to")
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(f"cannot create the folder {folder} for {path.name}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK):
+        raise SettingError(f"cannot write into {folder}: choose another place for {path.name}")
+    if size and (free := shutil.disk_usage(folder).free) < size:
+        raise SettingError(
+            f"{path.name} needs at least {size:,} bytes, the disk of {folder} has {free:,} left: make room or choose "
+            "another place"
+        )
+
+
+def remove_leftovers(folder: Path, age: float = STALE) -> None:
+    """Remove temporary files that killed processes have left in a folder, ``age`` seconds after the last change."""
+    for left in folder.glob(f"{PART}*{ENDING}"):
+        with contextlib.suppress(OSError):  # another process was quicker
+            if time.time() - left.stat().st_mtime >= age:
+                left.unlink()
+
+
+def _settle(folder: Path) -> None:
+    """Flush the new name to disk, where the system lets folders be flushed, and clean up after killed processes."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    remove_leftovers(folder)

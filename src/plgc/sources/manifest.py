@@ -1,0 +1,201 @@
+"""A folder of condensed graphs: one file a source, and ``manifest.json``, which says what they are.
+
+The manifest is a JSON object with ``format``, ``schema``, ``version`` (of the package), ``partition`` (how one graph
+was cut, where the sources are its parts) and ``sources``: for each its ``name``, ``file`` (a bare name, not a path),
+``sha256``, ``bytes``, ``nodes``, ``nodes_requested``, ``features``, ``seed``, ``place`` (which decides the seed),
+``weight`` (in the reconstruction; may be edited) and ``settings``. It is safe to open from a stranger: no name leads
+out of the folder, and a file that is not the one listed is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import reprlib
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from plgc._version import __version__
+from plgc.artifact.condensed import CondensedGraph
+from plgc.runtime.errors import ArtifactError, GraphError
+from plgc.runtime.files import write_atomically
+
+MANIFEST = "manifest.json"
+FORMAT = "plgc-sources"
+SCHEMA = 1
+SUFFIX = ".safetensors"
+MAX_BYTES = 16 * 2**20  # of a manifest; one source takes some hundreds
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One source of a manifest."""
+
+    name: str
+    file: str
+    sha256: str
+    bytes: int
+    nodes: int
+    nodes_requested: int
+    features: int
+    seed: int
+    place: int
+    weight: float
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds; sources in the order of their places."""
+
+    sources: tuple[Entry, ...] = ()
+    partition: dict[str, Any] | None = None
+
+    def find(self, name: str) -> Entry | None:
+        """The source of this name; upper and lower case are the same, as on some disks."""
+        return next((entry for entry in self.sources if entry.name.casefold() == name.casefold()), None)
+
+    def with_source(self, entry: Entry) -> Manifest:
+        """The same with one source added, or put in place of the one with its name."""
+        others = [other for other in self.sources if other.name.casefold() != entry.name.casefold()]
+        return replace(self, sources=tuple(sorted([*others, entry], key=lambda one: (one.place, one.name))))
+
+    def write(self, folder: Path) -> Path:
+        """Write it into the folder, whole or not at all."""
+        content = {"format": FORMAT, "schema": SCHEMA, "version": __version__, **asdict(self)}
+        return write_atomically(folder / MANIFEST, f"{json.dumps(content, indent=2, allow_nan=False)}\n".encode())
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """A condensed graph as it was found: under which name, in which file, with which weight."""
+
+    name: str
+    path: Path
+    condensed: CondensedGraph
+    weight: float = 1.0
+
+
+def load_sources(*paths: str | os.PathLike[str]) -> list[CondensedGraph]:
+    """Open condensed graphs for :func:`plgc.reconstruct`, one per source.
+
+    Args:
+        paths: files, folders with a manifest, or a mix of them; a folder gives all its sources.
+
+    Raises:
+        ArtifactError: a file is missing, damaged or not the one that its manifest lists.
+        GraphError: two of them have different features.
+    """
+    return [source.condensed for source in open_sources(paths)]
+
+
+def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[OpenSource]:
+    """What :func:`load_sources` opens, with names and weights."""
+    opened: list[OpenSource] = []
+    for path in map(Path, paths):
+        if path.is_dir() or path.name == MANIFEST:
+            opened += _open_folder(path if path.is_dir() else path.parent)
+        else:
+            opened.append(OpenSource(path.stem, path, CondensedGraph.load(path)))
+    for other in opened[1:]:
+        check_width(opened[0].name, opened[0].condensed.num_features, other.name, other.condensed.num_features)
+    return opened
+
+
+def check_width(name: str, features: int, other: str, others: int) -> None:
+    """Raise unless two sources have the same number of features, naming both."""
+    if features != others:
+        raise GraphError(
+            f"{name} has {features} features per node, {other} has {others}: only graphs with the same features can "
+            "be combined"
+        )
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """The manifest of a folder, checked.
+
+    Raises:
+        ArtifactError: there is none, it is damaged, or it names files outside the folder.
+    """
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
+        raise ArtifactError(f"{folder} is a folder without {MANIFEST}: name condensed files, or a folder that has one")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
+        content = json.loads(path.read_bytes().decode())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} cannot be read: {error}") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise ArtifactError(f"{path} holds {reprlib.repr(found)}, where {FORMAT!r} is needed")
+    if type(content.get("schema")) is not int or content["schema"] < 1:
+        raise ArtifactError(f"{path} is damaged: schema {reprlib.repr(content.get('schema'))} is not a version number")
+    if content["schema"] > SCHEMA:
+        raise ArtifactError(
+            f"{path} has schema {reprlib.repr(content['schema'])}, written by plgc "
+            f"{str(content.get('version', 'of a later version'))[:40]}; this plgc {__version__} reads up to schema "
+            f"{SCHEMA}: upgrade plgc"
+        )
+    sources, partition = content.get("sources"), content.get("partition")
+    if not isinstance(sources, list) or not (partition is None or isinstance(partition, dict)):
+        raise ArtifactError(f"{path} is damaged: sources must be a list, partition an object or null")
+    entries = tuple(_entry(value, path) for value in sources)
+    names = [entry.name.casefold() for entry in entries]
+    if len(set(names)) < len(names):
+        raise ArtifactError(f"{path} is damaged: two sources have the same name")
+    return Manifest(entries, partition)
+
+
+def open_entry(folder: Path, entry: Entry) -> CondensedGraph:
+    """The file of a source, which must lie in the folder and be the one that was listed."""
+    path = folder / entry.file
+    if not os.path.isfile(path):  # also where the name is too long for the disk
+        raise ArtifactError(f"{path} is missing: the manifest lists it as {entry.name}; condense that source again")
+    if path.resolve().parent != folder.resolve():
+        raise ArtifactError(f"{path} leads out of the folder: a manifest's files must lie beside it")
+    if file_digest(path) != entry.sha256:
+        raise ArtifactError(
+            f"{path} is not the file that the manifest lists as {entry.name} (its sha256 differs): condense that "
+            "source again, or name the file by itself"
+        )
+    return CondensedGraph.load(path)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open_folder(folder: Path) -> list[OpenSource]:
+    manifest = read_manifest(folder)
+    if not manifest.sources:
+        raise ArtifactError(f"{folder / MANIFEST} lists no source: condense a graph into the folder first")
+    return [
+        OpenSource(entry.name, folder / entry.file, open_entry(folder, entry), entry.weight)
+        for entry in manifest.sources
+    ]
+
+
+def _entry(value: Any, path: Path) -> Entry:
+    kinds: dict[str, type | tuple[type, ...]] = {"name": str, "file": str, "sha256": str, "settings": dict}
+    kinds |= {"weight": (int, float)}
+    wanted = [field.name for field in fields(Entry)]
+    if not isinstance(value, dict) or not set(wanted) <= set(value):
+        raise ArtifactError(f"{path} is damaged: a source needs {', '.join(wanted)}")
+    for name in wanted:
+        if not isinstance(value[name], kinds.get(name, int)) or isinstance(value[name], bool):
+            raise ArtifactError(f"{path} is damaged: {name} of a source is {reprlib.repr(value[name])}")
+    file = value["file"]
+    if any(sign in file for sign in ("/", "\\", ":", "\0")) or file.startswith(".") or not file.endswith(SUFFIX):
+        shown = reprlib.repr(file)
+        raise ArtifactError(f"{path} names the file {shown}: it must be the bare name of a {SUFFIX} file beside it")
+    if not 0 < value["weight"] <= sys.float_info.max:
+        weight = reprlib.repr(value["weight"])
+        raise ArtifactError(f"{path}: the weight of {value['name'][:100]} is {weight}, it must be above 0")
+    return Entry(**{name: value[name] for name in wanted})

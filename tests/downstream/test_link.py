@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+from torch import Tensor
+from torch_geometric.data import Data
+
+import plgc.downstream.tasks.link as link
+from plgc.downstream.tasks.link import (
+    LinkHead,
+    LinkSettings,
+    View,
+    average_precision,
+    fit_link,
+    look,
+    score_links,
+    train_whole_link,
+)
+from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges, split_edges, undirected_edges
+from plgc.runtime.errors import SettingError
+from plgc.sparse.adjacency import propagate
+from plgc.sparse.inputs import prepare
+
+QUICK = LinkSettings(epochs=30)
+
+
+@pytest.fixture(scope="module")
+def split(demo_graph: Data) -> EdgeSplit:
+    return split_edges(demo_graph, 0)
+
+
+def noise(width: int, seed: int = 0, nodes: int = 600) -> Tensor:
+    return torch.randn(nodes, width, generator=torch.Generator().manual_seed(seed))
+
+
+def fixed(rows: Tensor) -> Callable[[Data], Tensor]:
+    """An embedder that gives these rows whatever edges it is shown."""
+    return lambda _: rows
+
+
+def fit(
+    rows: Tensor, parts: tuple[int, ...], split: EdgeSplit, graph: Data, seed: int, how: LinkSettings | None = None
+) -> LinkHead:
+    return fit_link(fixed(rows), parts, split, graph, seed, how)[0]
+
+
+def score(
+    head: LinkHead, rows: Tensor, parts: tuple[int, ...], split: EdgeSplit, graph: Data, seed: int, on: str = "test"
+) -> dict[str, float]:
+    return score_links(head, look(fixed(rows), parts, keep_edges(graph, split.train)), split, graph, seed, on)
+
+
+def planted(graph: Data, width: int = 128, steps: int = 2) -> Tensor:
+    """Noise smoothed over the *whole* graph, test edges included: joined nodes are alike, others are not."""
+    return propagate(prepare(graph, "none").adjacency, noise(width), steps)
+
+
+# Average precision
+
+SCORES = st.lists(
+    st.tuples(st.one_of(st.sampled_from([-1.0, 0.0, 0.5]), st.floats(-1e6, 1e6, width=32)), st.booleans()),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(SCORES)
+def test_average_precision_is_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
+    score, positive = (np.array(side) for side in zip(*pairs, strict=True))
+    assume(positive.any())
+    found = average_precision(torch.from_numpy(score), torch.from_numpy(positive))
+    assert found == pytest.approx(average_precision_score(positive, score), abs=1e-12)
+
+
+def test_average_precision_by_hand() -> None:
+    positive = torch.tensor([True, False, True])
+    assert average_precision(torch.tensor([3.0, 2.0, 1.0]), positive) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision(torch.tensor([1.0, 1.0, 1.0]), positive) == pytest.approx(2 / 3)
+    assert math.isnan(average_precision(torch.tensor([1.0]), torch.tensor([False])))
+
+
+# What the head can tell
+
+
+def test_a_planted_embedding_is_recognised_and_noise_is_not(demo_graph: Data, split: EdgeSplit) -> None:
+    rows = planted(demo_graph, 256)
+    scores = score(fit(rows, (256,), split, demo_graph, 0), rows, (256,), split, demo_graph, 0)
+    assert scores["auroc"] > 0.98
+    assert scores["ap"] > 0.98
+    blind = noise(64, seed=5)
+    head = replace(fit(blind, (64,), split, demo_graph, 0), popularity=torch.zeros(()))
+    assert 0.42 < score(head, blind, (64,), split, demo_graph, 0)["auroc"] < 0.58
+
+
+def test_the_cosine_is_kept_where_validation_edges_prefer_it() -> None:
+    """Cliques, and an embedding that names a node's clique: no head can rank better than the cosine does."""
+    cliques, size = 12, 6
+    nodes = torch.arange(cliques * size)
+    edge_index = ((nodes[:, None] // size == nodes // size) & (nodes[:, None] != nodes)).nonzero().t()
+    graph = Data(edge_index=edge_index, num_nodes=cliques * size)
+    split, parts = split_edges(graph, 0), (cliques, cliques)
+    named = torch.eye(cliques)[nodes // size]
+    rows = torch.cat([named, 3 * named.flip(1)], dim=1)
+    head = fit(rows, parts, split, graph, 0)
+    assert head.epoch == 0
+    assert head.validation == {"cosine": 1.0, "kept": 1.0}
+    assert torch.equal(head.weight, head.weight[0].expand(2 * cliques))
+    assert head.popularity == 0
+    # Its ranking is that of the mean cosine of the centred, unit parts.
+    pairs = torch.cat([split.test, non_edges(graph, 100, torch.Generator().manual_seed(0))], dim=1)
+    pieces = (rows - rows.mean(0)).split(list(parts), dim=1)
+    cosine = sum(torch.cosine_similarity(piece[pairs[0]], piece[pairs[1]]) for piece in pieces) / 2
+    view = look(fixed(rows), parts, keep_edges(graph, split.train))
+    assert torch.allclose(head.scores(view, pairs), head.weight[0] * cosine + head.bias, atol=1e-4)
+
+
+@pytest.mark.parametrize("parts", [(40, 6), (46,)])
+def test_the_head_is_kept_where_it_helps(demo_graph: Data, split: EdgeSplit, parts: tuple[int, ...]) -> None:
+    """Only the first 40 columns know of edges: weighing parts, or single columns, down-weighs the noise."""
+    rows = torch.cat([planted(demo_graph, 40), 1.5 * noise(6, 2)], dim=1)
+    head = fit(rows, parts, split, demo_graph, 0)
+    assert head.epoch > 0
+    assert head.validation["kept"] > head.validation["cosine"] + 0.01
+    assert head.weight[:40].mean() > head.weight[40:].mean()
+    plain = replace(head, weight=torch.ones(46), popularity=torch.zeros(()))
+    scores = [score(each, rows, parts, split, demo_graph, 0)["auroc"] for each in (head, plain)]
+    assert scores[0] > scores[1] + 0.01
+
+
+def test_popular_nodes_are_recognised() -> None:
+    """Edges of a graph of hubs, and an embedding that knows nothing: popularity alone finds them."""
+    hubs, leaves = 5, 300
+    generator = torch.Generator().manual_seed(0)
+    column = torch.arange(hubs, hubs + leaves).repeat_interleave(2)
+    pairs = torch.stack([torch.randint(hubs, (2 * leaves,), generator=generator), column]).unique(dim=1)
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    order = torch.argsort(edge_index[0] * (hubs + leaves) + edge_index[1])
+    graph = Data(edge_index=edge_index[:, order], num_nodes=hubs + leaves)
+    split, rows = split_edges(graph, 0), noise(8, nodes=hubs + leaves)
+    head = fit(rows, (8,), split, graph, 0)
+    assert head.popularity > 0
+    assert score(head, rows, (8,), split, graph, 0)["auroc"] > 0.9
+
+
+def test_validation_scores_are_those_of_score_links(demo_graph: Data, split: EdgeSplit) -> None:
+    rows = planted(demo_graph, 32, steps=1)
+    head = fit(rows, (16, 16), split, demo_graph, 3, QUICK)
+    assert score(head, rows, (16, 16), split, demo_graph, 3, on="val")["auroc"] == head.validation["kept"]
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 599), st.integers(0, 599)), min_size=1, max_size=20), st.integers(0, 2**20))
+def test_scores_do_not_depend_on_the_order_of_a_pair(pairs: list[tuple[int, int]], seed: int) -> None:
+    rows, weight = noise(12, seed), noise(1, seed + 1, nodes=12).flatten()
+    head = LinkHead(weight, torch.tensor(0.3), torch.tensor(0.5), 10, {})
+    view, listed = View(rows, noise(1, seed + 2).flatten()), torch.tensor(pairs).T
+    assert torch.equal(head.scores(view, listed), head.scores(view, listed.flip(0)))
+
+
+# What may be seen
+
+
+def test_test_edges_do_not_reach_the_head(demo_graph: Data, split: EdgeSplit) -> None:
+    rows = planted(demo_graph, 32, steps=1)
+    head = fit(rows, (16, 16), split, demo_graph, 0, QUICK)
+    for test in (split.test.flip(1)[:, :3], torch.zeros(2, 0, dtype=torch.int64)):
+        other = fit(rows, (16, 16), replace(split, test=test), demo_graph, 0, QUICK)
+        assert torch.equal(other.weight, head.weight)
+        assert torch.equal(other.bias, head.bias)
+        assert other.validation == head.validation
+
+
+def test_the_embedder_is_shown_training_edges_alone_and_examples_are_hidden_from_it(
+    demo_graph: Data, split: EdgeSplit
+) -> None:
+    shown: list[set[tuple[int, ...]]] = []
+
+    def spy(graph: Data) -> Tensor:
+        shown.append({tuple(pair) for pair in undirected_edges(graph).T.tolist()})
+        return noise(4)
+
+    training = {tuple(pair) for pair in split.train.T.tolist()}
+    fit_link(spy, (4,), split, demo_graph, 0, LinkSettings(epochs=1, views=2))
+    assert shown[0] == training
+    assert all(len(half) == len(training) // 2 and half < training for half in shown[1:])
+    assert shown[1] != shown[2]
+    halves = link._hidden_halves(spy, (4,), split, demo_graph, 0, LinkSettings(views=2))
+    for half, (_, pairs, target) in zip(shown[-2:], halves, strict=True):
+        assert {tuple(pair) for pair in pairs[:, target > 0].T.tolist()} == training - half
+
+
+def test_non_edges_are_drawn_anew_for_every_part_and_seed(demo_graph: Data, split: EdgeSplit) -> None:
+    edges = {tuple(pair) for pair in undirected_edges(demo_graph).T.tolist()}
+    drawn = []
+    for seed in range(2):
+        for part in ("train", "val", "test"):
+            pairs, target = link._labelled_pairs(split, demo_graph, seed, part, torch.device("cpu"))
+            assert torch.equal(pairs[:, target], getattr(split, part))
+            assert int(target.sum()) * 2 == len(target)
+            drawn.append({tuple(pair) for pair in pairs[:, ~target].T.tolist()})
+            assert not drawn[-1] & edges
+    for index, one in enumerate(drawn):
+        assert all(len(one & other) < 0.05 * len(one) for other in drawn[:index])
+
+
+def test_a_seed_decides_everything(demo_graph: Data, split: EdgeSplit) -> None:
+    rows, parts = torch.cat([planted(demo_graph, 16, steps=1), noise(16, 3)], dim=1), (16, 16)
+    before = torch.get_rng_state()
+    first = fit(rows, parts, split, demo_graph, 0, QUICK)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(7)
+    again = fit(rows, parts, split, demo_graph, 0, QUICK)
+    assert torch.equal(first.weight, again.weight)
+    other = fit(rows, parts, split, demo_graph, 1, QUICK)
+    assert not torch.equal(first.weight, other.weight)
+    scores = [score(first, rows, parts, split, demo_graph, seed) for seed in (0, 0, 1)]
+    assert scores[0] == scores[1]
+    assert scores[0] != scores[2]
+
+
+def test_many_training_edges_are_sampled(demo_graph: Data, split: EdgeSplit) -> None:
+    rows, few = planted(demo_graph), LinkSettings(epochs=10, most_edges=50)
+    for _, pairs, target in link._hidden_halves(fixed(rows), (128,), split, demo_graph, 0, few):
+        assert pairs.shape == (2, 100)
+        assert int(target.sum()) == 50
+    assert score(fit(rows, (128,), split, demo_graph, 0, few), rows, (128,), split, demo_graph, 0)["auroc"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epochs", 0), ("penalty", -1.0), ("learning_rate", 0.0), ("scale", -2.0), ("most_edges", 0), ("views", 0)],
+)
+def test_settings_outside_their_range_are_refused(name: str, value: float) -> None:
+    with pytest.raises(SettingError, match=f"{name} is {value}"):
+        LinkSettings(**{name: value})  # pyright: ignore
+
+
+def test_an_unknown_part_is_refused(demo_graph: Data, split: EdgeSplit) -> None:
+    rows = noise(8)
+    head = fit(rows, (8,), split, demo_graph, 0, LinkSettings(epochs=1))
+    with pytest.raises(SettingError, match="on is 'all'"):
+        score(head, rows, (8,), split, demo_graph, 0, on="all")
+    with pytest.raises(SettingError, match="epochs is 0"):
+        train_whole_link(demo_graph, split, 0, epochs=0)
+
+
+# Whole-graph training
+
+
+def test_whole_graph_training_learns(demo_graph: Data, split: EdgeSplit) -> None:
+    scores = train_whole_link(demo_graph, split, 0, epochs=40)
+    assert scores["auroc"] > 0.65
+    assert scores["ap"] > 0.65
+
+
+def test_whole_graph_training_depends_on_the_seed_alone(demo_graph: Data, split: EdgeSplit) -> None:
+    before = torch.get_rng_state()
+    first = train_whole_link(demo_graph, split, 0, epochs=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert train_whole_link(demo_graph, split, 0, epochs=3) == first
+    assert train_whole_link(demo_graph, split, 1, epochs=3) != first
+
+
+def test_whole_graph_training_passes_messages_over_training_edges_alone(
+    demo_graph: Data, split: EdgeSplit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Data] = []
+
+    def spy(graph: Data, *rest: object) -> object:
+        seen.append(graph)
+        return prepare(graph, *rest)  # pyright: ignore
+
+    monkeypatch.setattr(link, "prepare", spy)
+    train_whole_link(demo_graph, split, 0, epochs=1)
+    assert [torch.equal(undirected_edges(graph), split.train) for graph in seen] == [True]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import plgc
+import plgc.evaluation.over_seeds
+import plgc.method.settings
+from plgc.graphs import unlabelled
+from plgc.method.condense import resolve_count
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.runtime.errors import GraphError, SettingError
+
+QUICK = CondenseSettings(
+    ladder=(Rung((Branch(hidden=32, width=32),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=3)
+)
+
+
+def relabelled(graph: Data, how: str) -> Data:
+    """The same features and edges with other labels and masks."""
+    if how == "removed":
+        return unlabelled(graph)
+    changed = graph.clone()
+    generator = torch.Generator().manual_seed(1)
+    if how == "shuffled":
+        order = torch.randperm(graph.num_nodes, generator=generator)
+        changed.y = graph.y[order]
+        for mask in ("train_mask", "val_mask", "test_mask"):
+            changed[mask] = graph[mask][order]
+    else:
+        changed.y = torch.zeros_like(graph.y)
+        changed.train_mask = torch.ones_like(graph.train_mask)
+        changed.val_mask = torch.zeros_like(graph.val_mask)
+        changed.test_mask = torch.zeros_like(graph.test_mask)
+    return changed
+
+
+@pytest.mark.parametrize("how", ["removed", "shuffled", "replaced"])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_labels_and_masks_cannot_reach_the_artifact(demo_graph: Data, how: str, preset: str) -> None:
+    settings = CondenseSettings.from_dict(
+        {**plgc.method.settings.preset(preset).to_dict(), "pseudo_labels": {"max_rounds": 3, "round_epochs": 2}}
+    )
+    original = plgc.condense(demo_graph, nodes=12, seed=3, settings=settings).to_bytes()
+    assert plgc.condense(relabelled(demo_graph, how), nodes=12, seed=3, settings=settings).to_bytes() == original
+
+
+def test_one_seed_and_thread_count_give_one_file(demo_graph: Data) -> None:
+    runs = [plgc.condense(demo_graph, nodes=12, seed=5, settings=QUICK, threads=2) for _ in range(2)]
+    assert runs[0].to_bytes() == runs[1].to_bytes()
+    assert runs[0].threads == 2
+    other = plgc.condense(demo_graph, nodes=12, seed=6, settings=QUICK, threads=2)
+    assert not torch.equal(other.features, runs[0].features)
+
+
+def test_global_random_state_is_neither_read_nor_changed(demo_graph: Data) -> None:
+    torch.manual_seed(0)
+    first = plgc.condense(demo_graph, nodes=8, settings=QUICK).to_bytes()
+    state = torch.get_rng_state()
+    torch.manual_seed(99)
+    assert plgc.condense(demo_graph, nodes=8, settings=QUICK).to_bytes() == first
+    torch.manual_seed(0)
+    plgc.condense(demo_graph, nodes=8, settings=QUICK)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_artifact_says_what_it_holds(demo_graph: Data) -> None:
+    condensed = plgc.condense(demo_graph, ratio=0.02, settings=QUICK)
+    assert condensed.num_nodes == condensed.nodes_requested == round(0.02 * 600)
+    assert condensed.features.shape == (12, 200)
+    assert condensed.pseudo_labels.shape == (12, 32)
+    assert int(condensed.counts.sum()) == 600
+    assert condensed.source == {"nodes": 600, "edges": demo_graph.edge_index.shape[1], "features": 200}
+    norms = condensed.pseudo_labels.norm(dim=1)
+    assert torch.allclose(norms, torch.ones(12), atol=1e-5)
+    assert len(condensed.curves["pseudo_label_loss"]) == 3 * len(condensed.curves["explained"])
+
+
+def test_sparse_and_dense_features_give_the_same_condensed_graph(demo_graph: Data) -> None:
+    dense = demo_graph.clone()
+    dense.x = demo_graph.x.to_dense()
+    from_sparse = plgc.condense(demo_graph, nodes=10, settings=QUICK)
+    from_dense = plgc.condense(dense, nodes=10, settings=QUICK)
+    assert torch.allclose(from_sparse.features, from_dense.features, atol=1e-4)
+    assert torch.allclose(from_sparse.pseudo_labels, from_dense.pseudo_labels, atol=1e-3)
+
+
+def test_training_stops_when_a_round_adds_too_little(demo_graph: Data) -> None:
+    def rounds(min_gain: float) -> int:
+        rules = PseudoLabelSettings(max_rounds=6, round_epochs=5, min_gain=min_gain)
+        settings = CondenseSettings(ladder=QUICK.ladder, pseudo_labels=rules)
+        return len(plgc.condense(demo_graph, nodes=10, settings=settings).curves["explained"])
+
+    assert rounds(1.0) == 2  # no round adds that much: the second is the last
+    assert rounds(0.0) == 6  # never stops early
+
+
+def test_the_ladder_follows_the_twins_agreement(demo_graph: Data) -> None:
+    rich, strict = (Branch(hidden=16, width=16),), (Branch(hidden=8, width=8), Branch(hidden=8, width=4))
+    rules = PseudoLabelSettings(max_rounds=2, round_epochs=2)
+
+    def chosen(agreement: float, nodes: int = 10) -> plgc.CondensedGraph:
+        ladder = (Rung(rich, agreement), Rung(strict, 0.0))
+        settings = CondenseSettings(ladder=ladder, probe=rich[0], probe_epochs=5, pseudo_labels=rules)
+        return plgc.condense(demo_graph, nodes=nodes, settings=settings)
+
+    kept, changed = chosen(0.0), chosen(1.0)
+    assert kept.blocks == (16,)
+    assert changed.blocks == (8, 4)
+    assert 0.0 < kept.chosen["agreement"] < 1.0
+    assert kept.chosen["agreement"] == changed.chosen["agreement"] == chosen(0.0, nodes=20).chosen["agreement"]
+
+
+def test_progress_is_reported(demo_graph: Data) -> None:
+    seen: list[tuple[str, int, int]] = []
+    plgc.condense(demo_graph, nodes=8, settings=QUICK, progress=lambda *event: seen.append(event))
+    assert seen[0][0].startswith("stage I, round 1")
+    assert seen[-1][1] == seen[-1][2]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "nodes", "message"),
+    [
+        (None, None, "neither"),
+        (0.1, 10, "both"),
+        (0.0, None, "ratio is 0.0"),
+        (1.5, None, "ratio is 1.5"),
+        (float("nan"), None, "ratio is nan"),
+        (0.001, None, "at least 2"),
+        (None, 1, "nodes is 1"),
+        (None, -3, "nodes is -3"),
+        (None, 101, "only 100"),
+    ],
+)
+def test_impossible_sizes_are_refused(ratio: float | None, nodes: int | None, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        resolve_count(100, ratio, nodes)
+
+
+def test_ratio_is_rounded_to_nodes() -> None:
+    assert resolve_count(2708, 0.026, None) == 70
+    assert resolve_count(10, 1.0, None) == 10
+
+
+def test_graphs_that_cannot_be_condensed_are_refused(demo_graph: Data) -> None:
+    without_edges = Data(x=torch.rand(5, 3), edge_index=torch.empty(2, 0, dtype=torch.long))
+    with pytest.raises(GraphError, match="edge"):
+        plgc.condense(without_edges, nodes=2)
+    constant = Data(x=torch.ones(4, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    with pytest.raises(GraphError, match=r"constant|identical|same"):
+        plgc.condense(constant, nodes=2)
+
+
+def test_isolated_nodes_and_tiny_graphs_are_condensed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    graph = Data(x=torch.rand(6, 4, generator=generator), edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=6)
+    condensed = plgc.condense(graph, nodes=6, settings=QUICK)
+    assert torch.isfinite(condensed.features).all()
+    assert int(condensed.counts.sum()) == 6
+
+
+def test_cora_beats_its_controls_with_few_labels(cora: Data) -> None:
+    condensed = plgc.condense(cora, nodes=70, seed=0)
+    result = plgc.evaluation.over_seeds.evaluate([condensed], cora, shots=3, seeds=5)
+    ours = result["accuracy"]["mean"]
+    assert ours > max(control["mean"] for control in result["controls"].values()) + 2.0
+    assert ours > 70.0

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plgc.method.stage_one import (
+    embed,
+    read_pseudo_labels,
+    spread_rows,
+    standardize,
+    twin_agreement,
+    unit_blocks,
+)
+from plgc.sparse.inputs import Inputs
+from stages import begin
+
+
+def test_standardising_has_the_gradient_of_its_formula() -> None:
+    hidden = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3 + 2
+    hidden.requires_grad_()
+    assert torch.allclose(standardize(hidden), (hidden - hidden.mean(0)) / hidden.std(0, correction=0))
+    assert torch.autograd.gradcheck(standardize, hidden)
+
+
+def test_a_constant_column_standardises_to_zeros() -> None:
+    hidden = torch.rand(20, 3, generator=torch.Generator().manual_seed(0))
+    hidden[:, 1] = 0.7
+    hidden.requires_grad_()
+    result = standardize(hidden)
+    result.square().sum().backward()
+    assert float(result[:, 1].detach().abs().max()) < 0.1
+    assert hidden.grad is not None
+    assert bool(torch.isfinite(hidden.grad).all())
+
+
+def test_unit_blocks_scale_every_block_and_the_whole() -> None:
+    z = unit_blocks(torch.randn(7, 5), (2, 3))
+    assert torch.allclose(z[:, :2].norm(dim=1), torch.full((7,), 0.5**0.5))
+    assert torch.allclose(z.norm(dim=1), torch.ones(7))
+
+
+def test_pseudo_labels_are_assignment_means(demo_inputs: Inputs) -> None:
+    """Lemma 3: at a stationary point ỹ_k is parallel to its assignment-weighted mean; here block by block."""
+    stage = begin(demo_inputs, refinements=60, tolerance=1e-4, max_iterations=500)
+    embedding = embed(stage, demo_inputs)
+    labels = read_pseudo_labels(stage, embedding)
+    means = unit_blocks(labels.weights.t() @ embedding, stage.blocks)
+    assert torch.allclose(labels.vectors, means, atol=1e-5)
+    assert torch.allclose(labels.weights.sum(0), torch.ones(10), atol=1e-5)
+    assert int(labels.counts.sum()) == embedding.shape[0]
+    assert torch.equal(stage.prototypes.detach(), labels.vectors)
+
+
+def test_explained_is_one_minus_residual_over_total_variance(demo_inputs: Inputs) -> None:
+    stage = begin(demo_inputs)
+    embedding = embed(stage, demo_inputs)
+    labels = read_pseudo_labels(stage, embedding)
+    nearest = labels.weights.argmax(1)
+    # weights are the plan scaled per column; with balanced columns the row maximum is the same
+    residual = (embedding - labels.vectors[nearest]).pow(2).sum()
+    total = (embedding - embedding.mean(0)).pow(2).sum()
+    assert labels.explained == pytest.approx(1 - float(residual / total), abs=0.02)
+
+
+def test_learned_prototypes_are_kept_without_refinement(demo_inputs: Inputs) -> None:
+    stage = begin(demo_inputs, refinements=0)
+    before = stage.prototypes.detach().clone()
+    labels = read_pseudo_labels(stage, embed(stage, demo_inputs))
+    assert torch.allclose(labels.vectors, unit_blocks(before, stage.blocks))
+
+
+def test_twins_agree_with_themselves_up_to_rotation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    one = torch.randn(200, 6, generator=generator)
+    rotation = torch.linalg.qr(torch.randn(6, 6, generator=generator))[0]
+    assert twin_agreement(torch.cat([one, 3 * one @ rotation], 1), (6, 6)) == pytest.approx(1.0, abs=1e-5)
+    other = torch.randn(200, 6, generator=generator)
+    assert twin_agreement(torch.cat([one, other], 1), (6, 6)) < 0.2
+
+
+def test_spread_rows_are_distinct_rows_even_among_duplicates() -> None:
+    distinct = F.normalize(torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    rows = distinct.repeat(20, 1)
+    chosen = spread_rows(rows, 5, torch.Generator().manual_seed(1))
+    assert torch.unique(chosen, dim=0).shape[0] == 5
