@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,6 +24,40 @@ from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.sparse.adjacency import Features, propagate
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.stored_features import StoredFeatures
+
+
+@dataclass(frozen=True)
+class Release:
+    """What may leave the owner of a graph.
+
+    Attributes:
+        min_cluster: fewest original nodes a synthetic node may represent; None for what the settings say, 1. Smaller
+            clusters are merged, so that the file may hold fewer nodes than requested, and never an empty one.
+        max_share: largest share of a published feature value that may come from one original node; None for what the
+            settings say, 1: no limit. Values above it are published as 0 (:func:`shared_values`).
+        clip: shorten published rows to this norm; None leaves them as they are.
+        noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).
+        fingerprint: whether the file carries a checksum of the graph's features and edges. Noisy files carry none.
+    """
+
+    min_cluster: int | None = None
+    max_share: float | None = None
+    clip: float | None = None
+    noise: float = 0.0
+    fingerprint: bool = True
+
+    def __post_init__(self) -> None:
+        check_noise(self.clip, self.noise)
+
+
+def check_noise(clip: float | None, noise: float) -> None:
+    """Raise unless :func:`privatise` would take these, or neither is given."""
+    if noise and clip is None:
+        raise SettingError(f"noise is {noise}, but clip is not given: it is measured by the norm that rows are cut to")
+    if clip is not None and not 0 < clip < math.inf:
+        raise SettingError(f"clip is {clip}: it must be a number above 0")
+    if not 0 <= noise < math.inf:
+        raise SettingError(f"noise is {noise}: it must be a number, at least 0")
 
 
 def check_min_cluster(count: int, num_nodes: int, minimum: int) -> None:
@@ -132,13 +166,9 @@ def privatise(
         seed: for tests. By default the noise comes from the operating system's entropy, so that nobody can subtract
             it who knows the file's seed; noisy files can therefore not be made again byte for byte.
     """
+    check_noise(clip, noise)
     if clip is None:
-        what = f"noise is {noise}, but clip is not given" if noise else "neither clip nor noise is given"
-        raise SettingError(f"{what}: noise is measured by the norm that rows are clipped to, so give clip")
-    if not 0 < clip < math.inf:
-        raise SettingError(f"clip is {clip}: it must be a number above 0")
-    if not 0 <= noise < math.inf:
-        raise SettingError(f"noise is {noise}: it must be a number, at least 0")
+        raise SettingError("clip is not given: noise is measured by the norm that rows are clipped to, so give clip")
     if condensed.pseudo_labels is None:
         raise ArtifactError(
             f"this condensed graph was made by {condensed.method} and has class labels: noise is for pseudo-labels"
