@@ -38,11 +38,11 @@ HAS_TEST = {"docs/your_graph.md": "test_your_graph.py", "README.md": "test_proje
 CANNOT_RUN = {
     "pip install": "would change the environment of the tests",
     "python -m http.server": "does not end",
-    "ray start": "needs a cluster; tests/test_engine_ray.py starts one",
-    "ray stop": "needs a cluster; tests/test_engine_ray.py stops one",
+    "ray start": "needs a cluster; tests/sources/engine/test_engine_ray.py starts one",
+    "ray stop": "needs a cluster; tests/sources/engine/test_engine_ray.py stops one",
 }
 ONLY_PARSED = {
-    "demo": "tests/test_demo.py runs it",
+    "demo": "tests/demo/test_demo.py runs it",
     "data get": "needs a network",
     "experiment run": "takes minutes; tests/experiments runs small ones",
     "experiment table": "needs the records of a run",

@@ -26,7 +26,7 @@ from processes import wait_until
 
 KILLS = int(os.environ.get("PLGC_KILLS", "3"))  # of each method; at least 50 in `make soak`
 RIVAL = GradientSettings(epochs=6, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
-HERE = Path(__file__).parent
+KILLED_RUNS = Path(__file__).parents[1] / "soak" / "killed_runs.py"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
@@ -58,7 +58,7 @@ def hear_ctrl_c() -> None:
 @posix
 @pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
-    command = [sys.executable, HERE / "soak" / "killed_runs.py", name, str(KILLS)]
+    command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -19,9 +19,9 @@ from plgc.sources.names import source_names
 
 PACKAGE = Path(plgc.__file__).parent
 UNSAFE = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "yaml"}
-BETWEEN_PROCESSES = {"engine/processes.py"}  # messages of ours to processes of ours, never a file
+BETWEEN_PROCESSES = {"sources/engine/processes.py"}  # messages of ours to processes of ours, never a file
 WRITERS = {
-    "machine.py",  # into /proc
+    "runtime/provenance.py",  # into /proc
     "experiments/records.py",  # adds lines, and skips those that were cut short
 }
 QUICK = CondenseSettings(
@@ -76,7 +76,7 @@ def test_every_file_is_written_through_the_one_function_that_does_it_whole() -> 
             found.add(module)
         if name in ("os.open",) and "O_CREAT" in ast.unparse(call):
             found.add(module)
-    assert found == WRITERS | {"files.py"}
+    assert found == WRITERS | {"runtime/files.py"}
 
 
 # Manifests
