@@ -30,7 +30,9 @@ from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
 ROOT = Path(__file__).parents[1]
+LONG = ("docs/choosing_k.md", "docs/few_labels.md", "docs/links.md")
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+PAGES_MARKED = [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES]
 BLOCK = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 SHELL, OUTPUT = ("", "bash", "sh", "console"), ("text", "json", "csv")
 # Python that other tests run: one looks at what is printed too, one puts a small graph in the place of a real one
@@ -98,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES_MARKED)
 def test_page(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     printed = ""

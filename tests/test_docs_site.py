@@ -46,6 +46,7 @@ def page(name: str) -> str:
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 15
@@ -55,6 +56,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         assert not re.search(r"""(?:url\(|@import )["']?(?:https?:)?//""", path.read_text(encoding="utf-8")), path.name
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name_and_every_command(site: Path) -> None:
     reference = "".join(path.read_text(encoding="utf-8") for path in sorted((site / "api").glob("*.html")))
     assert ":func:" not in reference

@@ -56,6 +56,7 @@ def hear_ctrl_c() -> None:
 
 
 @posix
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
     command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
@@ -72,6 +73,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
 
 
 @posix
+@pytest.mark.slow
 def test_ctrl_c_names_the_checkpoint_and_the_same_command_goes_on_from_there(graph: Path, tmp_path: Path) -> None:
     output, kept = tmp_path / "c.safetensors", tmp_path / "kept"
     command = ("condense", graph, "--nodes", 12, "--seed", 3, "--threads", 1, "-o", output, "--checkpoint", kept)
@@ -188,6 +190,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 # Two at once
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_output_leave_one_whole_file(graph: Path, tmp_path: Path) -> None:
     output = tmp_path / "c.safetensors"
     running = [start("condense", graph, "--nodes", nodes, "-o", output, "--threads", 1) for nodes in (8, 9)]

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,15 @@ QUICK = CondenseSettings(
 )
 
 
-def nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Every piece of syntax in the package, with the module it is in."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield path.relative_to(PACKAGE).as_posix(), node
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every import and call in the package, with the module it is in."""
+    return [
+        (path.relative_to(PACKAGE).as_posix(), node)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+    ]
 
 
 def calls() -> Iterator[tuple[str, str, ast.Call]]:
