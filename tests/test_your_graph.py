@@ -22,7 +22,7 @@ def block(number: int) -> Any:
     return pytest.param(number, marks=pytest.mark.slow if long else ())
 
 
-@pytest.mark.parametrize("number", map(block, range(len(PYTHON))))
+@pytest.mark.parametrize("number", [block(number) for number in range(len(PYTHON))])
 def test_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for extra in EXTRAS:
