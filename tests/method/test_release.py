@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.graphs import citation_graph, load_graph, unlabelled
-from plgc.method.epoch import train_epoch
+from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.release import clip_rows, merge_small_clusters, privatise, shared_values
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
-from plgc.method.stage_one import PseudoLabels, embed, read_pseudo_labels, start_stage_one, unit_blocks
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.method.stage_two import start_features
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
@@ -128,7 +128,7 @@ def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     for _ in range(len(made.curves["explained"])):
         for _ in range(RULES.round_epochs):
             train_epoch(stage, inputs)
-        labels = read_pseudo_labels(stage, embed(stage, inputs))
+        labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     merged, _ = merge_small_clusters(labels, embed(stage, inputs), stage.blocks, 10)
     expected = start_features(inputs, merged, SynthesisSettings(), stage.generator)
     assert torch.allclose(made.features, expected)
@@ -217,7 +217,7 @@ def test_a_value_that_one_node_dominates_is_not_published(graph: Data, sparse: b
         given.x = graph.x.to_dense()
     inputs = prepare(load_graph(unlabelled(given)), "l1")
     stage = start_stage_one(inputs, 8, LADDER[0].branches, RULES, 0)
-    labels = read_pseudo_labels(stage, embed(stage, inputs))
+    labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     x = graph.x.to_dense().numpy()
     x = x / np.maximum(x.sum(1, keepdims=True), 1e-12)
     adjacency = np.eye(240)
@@ -311,7 +311,7 @@ def test_the_noise_does_not_follow_from_the_files_seed(condensed: plgc.Condensed
     ("clip", "noise", "message"),
     [
         (None, 0.5, "noise is 0.5, but clip is not given"),
-        (None, 0.0, "neither"),
+        (None, 0.0, "clip is not given"),
         (0.0, 0.5, "clip is 0.0"),
         (float("nan"), 0.5, "clip is nan"),
         (1.0, -0.1, "noise is -0.1"),

@@ -21,7 +21,7 @@ from plgc.graphs import citation_graph, save_npz
 from plgc.method import epoch
 from plgc.method import sinkhorn as sinkhorn_module
 from plgc.method import stage_one as pseudo_labels
-from plgc.method.epoch import train_epoch
+from plgc.method.stage_one import train_epoch
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import embed, start_stage_one
 from plgc.runtime import checkpoint

@@ -26,7 +26,7 @@ from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.method.stage_one import unit_blocks
+from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 
