@@ -73,7 +73,8 @@ def condense(
         device: where to compute, such as ``cpu`` or ``cuda``.
         threads: CPU threads to use (recorded, since sums differ between counts); by default torch's current number.
         progress: called with a message, the rounds done and the most there can be.
-        min_cluster: fewest original nodes a synthetic node may stand for; by default what the settings say, 1.
+        min_cluster: fewest original nodes a synthetic node may stand for; by default what the settings say, 1. It does
+            not hide who was in the graph.
             Smaller clusters are merged, so that the file may hold fewer nodes than requested, and never an empty one.
         max_share: largest share of a published feature value that may come from one original node; by default what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`plgc.privacy.shared_values`).
