@@ -21,9 +21,8 @@ from plgc.graphs import citation_graph, save_npz
 from plgc.method import epoch
 from plgc.method import sinkhorn as sinkhorn_module
 from plgc.method import stage_one as pseudo_labels
-from plgc.method.stage_one import train_epoch
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import embed, start_stage_one
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime import checkpoint
 from plgc.sparse import gpu_product
 from plgc.sparse.adjacency import build_adjacency, drop_edges, propagate, propagate_rows
