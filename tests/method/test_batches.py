@@ -17,7 +17,7 @@ from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, 
 from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime.compute import parse_memory
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import SparseFeatures
+from plgc.sparse.features import SparseFeatures
 from plgc.sparse.inputs import Inputs, prepare
 from stages import pseudo_labels
 

@@ -20,8 +20,8 @@ from plgc.downstream.combine import Target, combine_sources, reference_source, r
 from plgc.method.encoder import GNN, KINDS
 from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import GraphError, SettingError
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs, prepare
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import SAMPLE, StageOne, embed
 from plgc.runtime.compute import UNITS
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.sparse.adjacency import build_adjacency
+from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features
 from plgc.sparse.inputs import Inputs, take_rows
 from plgc.sparse.locality import local_order
 from plgc.sparse.product import row_entries
-from plgc.sparse.stored_features import StoredFeatures
 
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little

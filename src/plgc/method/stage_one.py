@@ -22,8 +22,8 @@ from plgc.method.prototypes import spread_rows, unit_blocks
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.runtime.replay import Replayed
 from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.features import StoredFeatures
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.stored_features import StoredFeatures
 
 SAMPLE = 32_768  # nodes that the losses see in an epoch: more cost time and teach little
 DRAWN_ON_CPU = 1 << 18  # edges up to which views are drawn on the CPU even for a GPU, so that both see the same

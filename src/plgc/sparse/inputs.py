@@ -13,10 +13,10 @@ from plgc.graphs.attributes import attribute
 from plgc.graphs.bare import BareGraph
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
-from plgc.sparse.adjacency import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.sparse.adjacency import Adjacency, build_adjacency
+from plgc.sparse.features import Features, StoredFeatures, row_norms, sparse_features
 from plgc.sparse.locality import local_order
-from plgc.sparse.product import index_dtype, multiply, row_entries
-from plgc.sparse.stored_features import StoredFeatures, row_norms
+from plgc.sparse.product import index_dtype, row_entries
 
 SCALINGS = ("auto", "l1", "l2", "none")
 NORMS = {"l1": 1.0, "l2": 2.0}
@@ -93,7 +93,7 @@ def prepare(
             for the cache then has neighbours close together (:mod:`plgc.sparse.locality`), and ``order`` says which node
             each row is; on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
-            (:class:`plgc.sparse.stored_features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
+            (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
     """
     x = graph.x
     if x is None:
@@ -143,15 +143,6 @@ def take_rows(x: Tensor, rows: Tensor) -> Tensor:
 
 def _density(x: Tensor) -> float:
     return x.values().numel() / max(1, x.shape[0] * x.shape[1])
-
-
-def mean_rows(x: Features, weights: Tensor) -> Tensor:
-    """Weighted means of X's rows, ``weightsᵀ X`` for weights [N, K], without making a sparse or stored X dense."""
-    if isinstance(x, SparseFeatures):
-        return multiply(x.transpose, weights).t().contiguous()
-    if isinstance(x, StoredFeatures):
-        return x.weighted_sums(weights)
-    return weights.t() @ x
 
 
 def fingerprint(graph: Data | BareGraph) -> str:
