@@ -25,7 +25,7 @@ from plgc.runtime.container import read_sealed, seal
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError, remove_leftovers, write_atomically
 
-FORMAT, SCHEMA = "plgc-checkpoint", 2
+FORMAT, SCHEMA = "plgc-checkpoint", 3  # optimiser state has other names than in 2: those start from the beginning
 SUFFIX = ".checkpoint"
 PATIENCE = 60.0  # seconds before the first checkpoint of a run whose user named no folder
 PAUSE = 15.0  # seconds between two checkpoints of such a run
