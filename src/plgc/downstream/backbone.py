@@ -82,7 +82,7 @@ class Backbone(nn.Module, Embedder):
 
 
 def propagated_features(inputs: Inputs, steps: int = 2) -> Tensor:
-    """Â²X as a dense matrix: the input of the skip path, and by itself the control every table carries."""
+    """Â²X as a dense matrix: the input of the skip path, and the control ``propagated_features``."""
     x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     return propagate(inputs.adjacency, x, steps)
 

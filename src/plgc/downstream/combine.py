@@ -94,12 +94,9 @@ def reference_source(sources: Sequence[CondensedGraph]) -> int:
 
 
 def rotate_target(target: Target, outputs: Tensor, blocks: tuple[int, ...]) -> Target:
-    """Bring a source's pseudo-labels into the space of the reference, where a backbone gives ``outputs`` for its X'.
+    """Rotate a source's pseudo-labels into the space of the reference, with one unit vector per block again.
 
-    Args:
-        target: the source.
-        outputs: the output of the reference's backbone for the source's X', [K, D].
-        blocks: of the reference; the rotated pseudo-labels are scaled to one unit vector per block again.
+    ``outputs`` [K, D] are those of the reference's backbone for the source's X', and ``blocks`` its blocks.
     """
     rotated = unit_blocks(target.vectors @ procrustes(target.vectors, outputs), blocks)
     return replace(target, vectors=rotated, blocks=blocks)
@@ -201,18 +198,14 @@ def check_shared_seed(sources: Sequence[CondensedGraph]) -> None:
     """Raise unless all encoders started from the same weights: one seed, the same branches."""
     first = sources[0]
     for other in sources[1:]:
-        problem = None
-        if other.seed != first.seed:
-            problem = f"one seed, these have {first.seed} and {other.seed}"
-        elif other.blocks != first.blocks:
-            problem = f"the same encoders, these give blocks {first.blocks} and {other.blocks}"
-        elif _branches(first) and _branches(other) and _branches(first) != _branches(other):
-            problem = f"the same encoders, these are {_branches(first)} and {_branches(other)}"
-        if problem:
-            raise SettingError(
-                f"shared-seed needs {problem}: condense all sources with one seed and one rung of encoders, or "
-                "combine them by heads"
-            )
+        own, others = _branches(first), _branches(other)
+        same = {"seed": (first.seed, other.seed), "blocks": (first.blocks, other.blocks), "encoders": (own, others)}
+        for name, (one, another) in same.items():
+            if one != another and (name != "encoders" or (own and others)):
+                raise SettingError(
+                    f"shared-seed needs the same {name}, these have {one} and {another}: condense all sources with one "
+                    "seed and one rung of encoders, or combine them by heads"
+                )
 
 
 def _branches(source: CondensedGraph) -> list[dict[str, object]]:

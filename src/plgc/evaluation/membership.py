@@ -79,16 +79,13 @@ def attack(
     shadows: int = 4,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Every attack on one condensed graph, and the strongest of them.
+    """Every attack on one condensed graph, and the strongest of them; see :func:`infer_membership`.
 
     Args:
         condensed: the target.
         graph: the whole graph, which the attacker has; labels are not read.
         members: which nodes the target was made from, bool [N]; used for scoring only.
         condenser: how the target was made, for the shadow classifier; None leaves it out.
-        seed: of the shadows' members and condensations.
-        shadows: how many of them.
-        device: where to compute.
 
     Returns:
         ``attacks``: for every attack its ``auc`` and ``tpr`` (true-positive rate at 1 % false positives);

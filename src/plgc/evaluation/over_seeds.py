@@ -91,8 +91,9 @@ def evaluate(
             "it condensed. Leave both out"
         )
     start = time.perf_counter()
-    seen, main = common_seen(condensed), MAIN_METRIC.get(task, "")
+    seen = common_seen(condensed)
     protocol = Protocol(task, shots, labels, inductive=seen.nodes == "train")
+    main = MAIN_METRIC[task]
     runs: list[dict[str, dict[str, float]]] = []
     graph = Data()
     for seed in range(first_seed, first_seed + seeds):

@@ -22,16 +22,9 @@ def fit_head_on(
     validate: bool,
     settings: HeadSettings | None = None,
 ) -> Head:
-    """Train a head on the labels of some nodes (:func:`plgc.graphs.views.labelled.choose_labels`).
+    """Train a head on the labels of the nodes ``labelled``; with ``validate`` keep the best epoch by validation labels.
 
-    Args:
-        embedding: of every node, [N, Σ parts].
-        parts: widths of the embedding's parts.
-        inputs: with Â, over which predictions are smoothed.
-        graph: with labels and masks.
-        labelled: indices of the nodes to learn from.
-        validate: whether the labels of validation nodes choose the best epoch.
-        settings: how the head is trained.
+    Both come from :func:`plgc.graphs.views.labelled.choose_labels`. ``inputs`` has the Â that smooths predictions.
     """
     y = node_labels(graph).to(embedding.device)
     rows = unit_parts(embedding, embedding.mean(0), parts) if validate else embedding
