@@ -64,7 +64,7 @@ def to_networkx(condensed: CondensedGraph) -> networkx.Graph:
         graph.add_node(node, features=features, target=target, count=count)
     pairs = data.edge_index.t().tolist()
     if "edge_weight" in data:
-        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, data.edge_weight.tolist(), strict=True))
+        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, data["edge_weight"].tolist(), strict=True))
     else:
         graph.add_edges_from(pairs)
     return graph
