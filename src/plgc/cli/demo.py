@@ -56,7 +56,7 @@ def demo(
     named.check()
     check_device(device)
     check_writable(output / "condensed.safetensors")
-    from plgc.demo.story import run_demo
+    from plgc.demo.run import run_demo
 
     data = named.open()
     with working() as progress:

@@ -1,4 +1,4 @@
-"""Figures. matplotlib is an extra and is imported only when something is drawn."""
+"""The demo's figure. matplotlib is an optional dependency and is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BAR_COLORS = ("0.35", "#d95f02", "#9ebcda", "0.78")  # none of the class colours
-SHOWN = 5000  # a scatter of more nodes than this says no more and takes long
+SHOWN = 5000  # nodes in the scatter plot: more would show no more and take long
 
 
 def demo_figure(
@@ -37,10 +37,10 @@ def demo_figure(
     Args:
         embedding: [N, D] of the graph's nodes.
         synthetic: [K, D] of the synthetic nodes, from the same backbone.
-        counts: [K] how many nodes each synthetic one stands for; shown as its size.
+        counts: [K] how many nodes each synthetic one represents; shown as its size.
         classes: [N] the nodes' colours; −1 is grey.
         bars: per method one ``{"mean", "std"}`` for each of the groups.
-        groups: what the groups of bars are called.
+        groups: names of the groups of bars.
         path: the file.
     """
     figure = _new_figure((11.5, 5.0))
@@ -67,7 +67,7 @@ def plane(embedding: Tensor, *others: Tensor) -> list[np.ndarray]:
 
 
 def _new_figure(inches: tuple[float, float]) -> Figure:
-    """An empty figure, not known to pyplot: nothing to close, no display needed."""
+    """An empty figure outside pyplot: nothing to close, no display needed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
