@@ -8,6 +8,7 @@ from pathlib import Path
 
 import plgc
 from plgc.cli.options import Condenser
+from plgc.graphs.seen import Seen
 from plgc.report.facts.files import Balance
 from plgc.report.sections.provenance import command
 from plgc.rivals.methods import CONDENSERS
@@ -26,11 +27,11 @@ def test_default_settings(condensed: plgc.CondensedGraph) -> None:
 
 def test_every_other_option(condensed: plgc.CondensedGraph) -> None:
     settings = {**condensed.settings, "preset": "paper", "min_cluster": 5, "max_share": 0.5}
-    seen = {"nodes": "all", "edges": "train", "edge_seed": 4}
+    seen = Seen(edges="train", edge_seed=4)
     made = " ".join(words(replace(condensed, settings=settings, seen=seen, fingerprint=None)))
     for part in ("--preset paper", "--min-cluster 5", "--max-share 0.5", "--edges train --edge-seed 4", "--no-finger"):
         assert part in made
-    seen = {"nodes": "train", "edges": "all", "training_nodes": "", "split": 2, "split_seed": 0}
+    seen = Seen(nodes="train", training_nodes="", split=2, split_seed=0)
     made = " ".join(words(replace(condensed, seen=seen, method="gecc", settings={"clip": 1.0, "noise": 0.5})))
     for part in ("--inductive", "--split 2", "--method gecc", "--clip 1 --noise 0.5"):
         assert part in made

@@ -18,6 +18,7 @@ from plgc.report.inputs import ReportOptions, open_inputs
 from plgc.report.sections.accuracy import accuracy_section
 from plgc.report.sections.headline import headline
 from plgc.report.sections.health import health_section
+from plgc.report.sections.members import members_section
 from plgc.report.sections.node_map import map_section
 from plgc.report.sections.provenance import provenance_section
 from plgc.report.sections.sources import sources_section
@@ -87,6 +88,7 @@ def render_page(facts: ReportFacts) -> str:
     if files:
         made = provenance_section(files, partition, graph and graph.argument)
         sections["health"] = ("Is it healthy?", "health.html", health_section(files, facts.scores))
+        sections["members"] = ("Who was in the graph?", "members.html", members_section(files))
         sections["made"] = ("How was it made?", "provenance.html", made)
     return templates().get_template("page.html").render(top=headline(facts), sections=sections, versions=VERSIONS)
 

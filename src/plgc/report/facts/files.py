@@ -14,7 +14,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import reconstruct
 from plgc.evaluation.over_seeds import graph_for
 from plgc.evaluation.theory import Diagnosis, diagnose, separation
-from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.bare import bare_graph
 from plgc.graphs.views.edges import training_edges
 from plgc.graphs.views.inductive import training_subgraph
 from plgc.report.inputs import ReportGraph, ReportOptions
@@ -149,10 +149,10 @@ def _same_graph(condensed: CondensedGraph, graph: ReportGraph) -> bool | None:
     seen = condensed.seen
     try:
         data = graph_for(graph.source, seen, 0, 0)
+        if seen.nodes == "train":
+            data = training_subgraph(data)
+        elif seen.edges == "train":
+            data = training_edges(data, seen.edge_seed or 0)
+        return fingerprint(bare_graph(data)) == condensed.fingerprint
     except GraphError:
         return False
-    if seen["nodes"] == "train":
-        data = training_subgraph(data)
-    elif seen["edges"] == "train":
-        data = training_edges(data, seen["edge_seed"])
-    return fingerprint(load_graph(unlabelled(data))) == condensed.fingerprint

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plgc.downstream.combine import resolve_combination
-from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, common_view, evaluate, graph_for, summarize
+from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, evaluate, graph_for, summarize
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.report.facts.files import gives_backbone
@@ -97,7 +97,7 @@ def score_files(
     tasks: list[tuple[str, int | None]] = [("node", None)] if graph.labelled else []
     if tasks and options.shots is not None and all(one.condensed.pseudo_labels is not None for one in sources):
         tasks.append(("node", options.shots))
-    if all(one.condensed.seen["edges"] == "train" for one in sources):
+    if all(one.condensed.seen.edges == "train" for one in sources):
         tasks.append(("link", None))
     found = []
     for place, (task, shots) in enumerate(tasks):
@@ -151,11 +151,11 @@ def _score_combined(sources: Sequence[OpenSource], graph: ReportGraph, metric: s
 
 def _score_whole(source: OpenSource, graph: ReportGraph, metric: str, how: dict[str, Any]) -> Score:
     """A GNN trained on the part of the whole graph that the condensation was shown."""
-    seen = common_view([source.condensed])
-    protocol = Protocol(how["task"], how["shots"], inductive=seen["nodes"] == "train")
+    seen = source.condensed.seen
+    protocol = Protocol(how["task"], how["shots"], inductive=seen.nodes == "train")
     device, found = how["device"], []
     for seed in range(how["first_seed"], how["first_seed"] + how["seeds"]):
-        case = draw_case(graph_for(graph.source, seen, 0, seed), protocol, seed, seen.get("edge_seed"))
+        case = draw_case(graph_for(graph.source, seen, 0, seed), protocol, seed, seen.edge_seed)
         if how["task"] == "link":
             found.append(score_whole_link(case, seed=seed, device=device))
         else:

@@ -63,13 +63,13 @@ def _options(condensed: CondensedGraph, min_cluster: int = 1) -> list[Any]:
     words: list[Any] = [] if condensed.method == "plgc" else ["--method", condensed.method]
     if settings.get("preset", "default") != "default":
         words += ["--preset", settings["preset"]]
-    if seen["edges"] == "train":
-        words += ["--edges", "train", *(["--edge-seed", seen["edge_seed"]] if seen["edge_seed"] else [])]
-    if "derived" in seen:
-        mark = seen["derived"]
-        words += ["--features", mark["features"], *(["--features-seed", mark["seed"]] if mark["seed"] else [])]
-    words += ["--inductive"] if seen["nodes"] == "train" else []
-    words += ["--split", seen["split"]] if seen.get("split") else []
+    if seen.edges == "train":
+        words += ["--edges", "train", *(["--edge-seed", seen.edge_seed] if seen.edge_seed else [])]
+    if seen.derived is not None:
+        seed = seen.derived["seed"]
+        words += ["--features", seen.derived["features"], *(["--features-seed", seed] if seed else [])]
+    words += ["--inductive"] if seen.nodes == "train" else []
+    words += ["--split", seen.split] if seen.split else []
     for name, default in zip(GUARDS, (min_cluster, 1.0), strict=True):
         if settings.get(name, default) != default:
             words += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"]
@@ -97,7 +97,7 @@ def _notes(condensed: CondensedGraph) -> list[str]:
 def _provenance(file: FileFacts, graph: str | None) -> dict[str, Any]:
     condensed, method = file.condensed, file.condensed.method
     text, notes = command(condensed, graph, file.name)
-    parts = [part for part in ("nodes", "edges") if condensed.seen[part] == "train"]
+    parts = [part for part in ("nodes", "edges") if getattr(condensed.seen, part) == "train"]
     return {
         "file": file,
         "command": text,

@@ -17,8 +17,9 @@ def sources_section(files: Sequence[FileFacts], partition: Mapping[str, Any] | N
     """The table and, for the parts of one graph, how it was cut."""
     cut = None
     if partition is not None:
-        share = percent(partition["edges_cut"] / max(1, partition["edges"]), 3)
-        cut = f"One graph in {partition['parts']} {partition['how']} parts: {share} of its edges were cut."
+        cut = f"One graph in {partition['parts']} {partition['how']} parts"
+        if "edges" in partition:  # left out for clipped or noisy files
+            cut += f": {percent(partition['edges_cut'] / max(1, partition['edges']), 3)} of its edges were cut"
     return {"table": NumberTable("The sources side by side", HEAD, [_row(file) for file in files], 2), "cut": cut}
 
 
