@@ -17,9 +17,9 @@ from torch_geometric.data import Data
 from plgc.experiments.records import FILE as RECORDS
 from plgc.experiments.records import read_records
 from plgc.graphs.attributes import attribute
-from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph
-from plgc.runtime.errors import ArtifactError, GraphError, SettingError
+from plgc.graphs.width import check_width, feature_width
+from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.sources import MANIFEST, OpenSource, open_sources, read_manifest
 
 AnyPath = str | os.PathLike[str]
@@ -124,7 +124,8 @@ def open_inputs(files: Sequence[AnyPath], options: ReportOptions) -> ReportInput
     sources = _with_unique_names(open_sources(paths))
     graph = _open_graph(options)
     if graph is not None and sources:
-        _check_width(sources[0], graph)
+        own, width = sources[0].condensed.num_features, feature_width(graph.data)
+        check_width(sources[0].name, own, f"the graph {graph.name}", width)
     return ReportInputs(sources, _partition(paths), _read_runs(runs), graph)
 
 
@@ -174,12 +175,3 @@ def _open_graph(options: ReportOptions) -> ReportGraph | None:
     words = [options.graph_name or (data.name if isinstance(source, Data) else Path(source).name)]
     words += [] if table is None else ["--nodes-table", Path(table).name]
     return ReportGraph(source if table is None else data, data, shlex.join([*words, *options.graph_options]))
-
-
-def _check_width(source: OpenSource, graph: ReportGraph) -> None:
-    width, own = 0 if graph.data.x is None else graph.data.x.shape[1], source.condensed.num_features
-    if width != own:
-        raise GraphError(
-            f"{source.name} has {own} features per node, the graph {graph.name} has {width}: give the graph that "
-            f"was condensed, or one with the same features ({node_count(graph.data)} nodes were found)"
-        )
