@@ -98,16 +98,9 @@ def line_chart(
     markers: bool = False,
     start: float | None = None,
 ) -> Chart | None:
-    """Lines over one axis; None where no series has a point.
+    """Lines over one axis, at most :data:`SERIES` of them; the table has all. None where no series has a point.
 
-    Args:
-        id: unique in the page.
-        title: what is shown.
-        series: at most :data:`SERIES` are drawn; the table has all.
-        x_label, y_label: of the axes.
-        ticks: places and names on the x axis, where it has levels.
-        markers: draw the points themselves.
-        start: let the y axis start here.
+    ``ticks`` are places and names on the x axis, where it has levels; ``start`` is where the y axis starts.
     """
     series = [one for one in series if len(one.x)]
     drawn = series[:SERIES]
@@ -138,14 +131,9 @@ def bar_chart(
 def dot_chart(
     id: str, title: str, rows: Sequence[tuple[str, float, float | None, bool]], *, unit: str, digits: int
 ) -> Chart:
-    """One value per row as a dot with a whisker of one standard deviation; ours are marked.
+    """One value per row as a dot with a whisker of one standard deviation.
 
-    Args:
-        id: unique in the page.
-        title: what is shown.
-        rows: name, mean, standard deviation (None of a single value), whether it is ours.
-        unit: of the values.
-        digits: after the point.
+    A row has a name, a mean, a standard deviation (None of a single value), and whether it is ours, which is marked.
     """
     low = min(mean - (deviation or 0) for _, mean, deviation, _ in rows)
     high = max(mean + (deviation or 0) for _, mean, deviation, _ in rows)
