@@ -20,7 +20,7 @@ def test_it_is_within_two_points_of_the_package() -> None:
     minimal = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(minimal)
     graph, seeds = plgc.load_graph("demo"), range(3)
-    found = [minimal.three_shot_accuracy(minimal.embedding_from(graph, 71, seed), graph, seed) for seed in seeds]
+    found = [minimal.three_shot_accuracy(minimal.embed(graph, 71, seed), graph, seed) for seed in seeds]
     expected = []
     for seed in seeds:
         backbone = plgc.reconstruct(plgc.condense(graph, nodes=71, seed=seed), seed=seed)
