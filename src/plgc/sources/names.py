@@ -1,4 +1,4 @@
-"""Which graph is meant, and what its source is called."""
+"""The names of sources, and the files of their graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 def locate(graph: Graph) -> Path | Data:
     """The graph's file, as an absolute path that other processes and machines understand, or the graph itself.
 
-    Names are looked up here, where ``PLGC_DATA`` and the cache are: workers may know neither.
+    Names are looked up here, where ``PLGC_DATA`` and the cache are: workers may have neither.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.

@@ -18,10 +18,10 @@ import plgc
 from plgc.graphs import citation_graph, save_npz
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, SettingError
-from plgc.sources import run as multisource_run
+from plgc.sources import folder as folder_module
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
-from plgc.sources.recipe import Made, Recipe, Work, condense_source
+from plgc.sources.task import SourceTask, condense_source
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -74,15 +74,15 @@ def condense_to(path: Path, seed: int, begun: Path, release: Path | None) -> tup
     return str(path), node, torch.get_num_threads()
 
 
-def source_to(work: Work, recipe: Recipe) -> Made:
+def source_to(task: SourceTask) -> tuple[str, float, int | None]:
     """The task of many sources, which waits until the second node is gone; beside the folder it says where it runs."""
-    base = Path(work.folder).parents[1]
-    with (base / f"{work.name}.begun").open("a") as file:
+    base = Path(task.folder).parents[1]
+    with (base / f"{task.name}.begun").open("a") as file:
         file.write(f"{ray.get_runtime_context().get_node_id()} {os.getpid()}\n")
     while not (base / "release").exists():
         time.sleep(0.05)
     assert "PLGC_DATA" not in os.environ  # graphs named by the catalogue are found without it
-    return condense_source(work, recipe)
+    return condense_source(task)
 
 
 def act(folder: Path, what: str) -> str:
@@ -175,7 +175,7 @@ def test_many_sources_survive_a_lost_node(cluster: Any, tmp_path: Path, monkeypa
 
     thread = threading.Thread(target=lose_a_node)
     thread.start()
-    monkeypatch.setattr(multisource_run, "condense_source", source_to)
+    monkeypatch.setattr(folder_module, "condense_source", source_to)
     found = plgc.condense_sources(graphs, base / "out", nodes=6, settings=QUICK, engine="ray", address=cluster.address)
     thread.join()
     assert len(begun(base)) == 5

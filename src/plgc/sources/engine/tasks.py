@@ -1,4 +1,4 @@
-"""What is to be done, and what came of it: tasks, their results, and the ledger that decides what is tried again."""
+"""Tasks, where they run, what came of them, and the queue that decides which are tried again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,45 @@ ENGINES = ("serial", "processes", "ray")
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Where tasks run.
+
+    Attributes:
+        engine: ``serial``, ``processes`` (of this machine; a script that uses them needs
+            ``if __name__ == "__main__":``) or ``ray``.
+        workers: tasks side by side; by default one for every ``cpus`` cores, or, with Ray, all that fit.
+        address: of a running Ray cluster, ``auto`` for the one on this machine; None starts one for the duration of
+            the call, unless the process has joined one already.
+        cpus: threads inside each task, in every engine; Ray also reserves as many cores.
+        gpus: GPUs, or a fraction of one, that Ray reserves for each task; the other engines reserve none.
+        retries: how often a task is tried again after it lost its worker.
+    """
+
+    engine: str = "serial"
+    workers: int | None = None
+    address: str | None = None
+    cpus: int = 1
+    gpus: float = 0.0
+    retries: int = 2
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise SettingError(f"there is no engine {self.engine!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
+        if self.workers is not None and self.workers < 1:
+            raise SettingError(f"workers is {self.workers}: at least 1 is needed")
+        if isinstance(self.cpus, bool) or not isinstance(self.cpus, int) or self.cpus < 1:
+            raise SettingError(f"cpus is {self.cpus!r}: a task needs a whole number of threads, at least 1")
+        if not self.gpus >= 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+            raise SettingError(f"gpus is {self.gpus}: it must be 0, a fraction of one, or a whole number")
+        if self.retries < 0:
+            raise SettingError(f"retries is {self.retries}: it must be 0 or more")
+        if self.address is not None and self.engine != "ray":
+            raise SettingError(f"address {self.address!r} is of a Ray cluster, the engine is {self.engine}: use ray")
+
+
+@dataclass(frozen=True)
 class Task:
-    """What to call the function with, under a name for people; everything is sent to other processes by pickle."""
+    """A name for messages, and the arguments of the function; they are sent to other processes by pickle."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -29,10 +66,10 @@ class TaskError:
     """Why a task failed.
 
     Attributes:
-        kind: that of the :class:`~plgc.runtime.errors.PLGCError`; ``unexpected`` for other exceptions; ``worker-died`` where
-            whatever ran it is gone; ``no-resources`` where no node is left that could run it.
+        kind: that of the :class:`~plgc.runtime.errors.PLGCError`; ``unexpected`` for other exceptions; ``worker-died``
+            where the process or node that ran it is gone; ``no-resources`` where no node is left that could run it.
         message: one sentence for people.
-        traceback: where an unexpected exception came from, for a report of the mistake.
+        traceback: of an unexpected exception.
     """
 
     kind: str
@@ -51,52 +88,16 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to call and how, checked; see :func:`plgc.sources.engine.run_tasks`."""
-
-    function: Callable[..., Any]
-    engine: str
-    workers: int | None
-    cpus: int
-    gpus: float
-    address: str | None
-    retries: int
-
-    def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise SettingError(f"there is no engine {self.engine!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
-        if self.workers is not None and self.workers < 1:
-            raise SettingError(f"workers is {self.workers}: at least 1 is needed")
-        if isinstance(self.cpus, bool) or not isinstance(self.cpus, int) or self.cpus < 1:
-            raise SettingError(f"cpus is {self.cpus!r}: a task needs a whole number of threads, at least 1")
-        if not self.gpus >= 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
-            raise SettingError(f"gpus is {self.gpus}: it must be 0, a fraction of one, or a whole number")
-        if self.retries < 0:
-            raise SettingError(f"retries is {self.retries}: it must be 0 or more")
-        if self.address is not None and self.engine != "ray":
-            raise SettingError(f"address {self.address!r} is of a Ray cluster, the engine is {self.engine}: use ray")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Of one attempt; ``tries`` says how many attempts an error of its kind is worth, None for as many as allowed."""
+class Attempt:
+    """What came of one attempt; ``tries`` is how many attempts such an error is worth, None for as many as allowed."""
 
     value: Any = None
     error: TaskError | None = None
     tries: int | None = 1
 
 
-@dataclass
-class Job:
-    """A task with its place among the others, and how often it was tried."""
-
-    number: int
-    task: Task
-    attempts: int = 0
-
-
-class Ledger:
-    """Which tasks wait, and what came of those that are finished."""
+class TaskQueue:
+    """Tasks by number: those that wait, and the results of those that are finished."""
 
     def __init__(
         self,
@@ -105,58 +106,59 @@ class Ledger:
         progress: Progress,
         finished: Callable[[TaskResult], None] | None = None,
     ) -> None:
-        self.waiting = deque(Job(number, task) for number, task in enumerate(tasks))
+        self.tasks, self.attempts = tasks, [0] * len(tasks)
+        self.waiting = deque(range(len(tasks)))
         self.found: dict[int, TaskResult] = {}
-        self.total, self.most, self.progress, self.finished = len(tasks), retries + 1, progress, finished
+        self.most, self.progress, self.finished = retries + 1, progress, finished
 
     @property
     def unfinished(self) -> int:
-        """How many tasks wait or are under way."""
-        return self.total - len(self.found)
+        """How many tasks wait or are running."""
+        return len(self.tasks) - len(self.found)
 
-    def take(self) -> Job | None:
-        """The next task to begin; None where none waits."""
+    def take(self) -> int | None:
+        """The number of the next task to run; None where none waits."""
         return self.waiting.popleft() if self.waiting else None
 
-    def settle(self, job: Job, outcome: Outcome) -> None:
-        """Note the end of an attempt: the task is finished, or waits again, behind the others."""
-        job.attempts += 1
-        name, error = job.task.name, outcome.error
-        if error is not None and job.attempts < min(self.most, outcome.tries or self.most):
-            self.waiting.append(job)
-            self.progress(f"{name}: {error.message}; trying again", len(self.found), self.total)
+    def record(self, number: int, attempt: Attempt) -> None:
+        """Record the end of an attempt: the task is finished, or waits again, behind the others."""
+        self.attempts[number] += 1
+        name, error, count = self.tasks[number].name, attempt.error, len(self.tasks)
+        if error is not None and self.attempts[number] < min(self.most, attempt.tries or self.most):
+            self.waiting.append(number)
+            self.progress(f"{name}: {error.message}; trying again", len(self.found), count)
             return
-        result = self.found[job.number] = TaskResult(name, outcome.value, error, job.attempts)
+        result = self.found[number] = TaskResult(name, attempt.value, error, self.attempts[number])
         if self.finished is not None:
             self.finished(result)
-        self.progress(f"{name}: {error.message if error else 'done'}", len(self.found), self.total)
+        self.progress(f"{name}: {error.message if error else 'done'}", len(self.found), count)
 
     def results(self) -> list[TaskResult]:
-        """What came of all tasks, in their order."""
-        return [self.found[number] for number in range(self.total)]
+        """The results of all tasks, in their order."""
+        return [self.found[number] for number in range(len(self.tasks))]
 
 
-def attempt(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> Outcome:
-    """Call the function, wherever this runs; no exception leaves, since not every one can be sent."""
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> Attempt:
+    """Call the function, in whichever process this is; an exception is returned as text, since not all can be sent."""
     try:
         with cpu_threads(cpus):
-            return Outcome(function(*arguments))
+            return Attempt(function(*arguments))
     except PLGCError as error:
-        return Outcome(error=TaskError(error.kind, str(error)))
+        return Attempt(error=TaskError(error.kind, str(error)))
     except (Exception, SystemExit) as error:
         return unexpected(error)
 
 
-def unexpected(error: BaseException) -> Outcome:
-    """An exception that nobody meant: worth one more try."""
+def unexpected(error: BaseException) -> Attempt:
+    """An exception that is no :class:`PLGCError`: worth one more try."""
     text = str(error).strip().partition("\n")[0]
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Outcome(error=TaskError("unexpected", message, "".join(traceback.format_exception(error))), tries=2)
+    return Attempt(error=TaskError("unexpected", message, "".join(traceback.format_exception(error))), tries=2)
 
 
-def died(message: str) -> Outcome:
-    """Whatever ran the task is gone: worth as many tries as are allowed."""
-    return Outcome(error=TaskError("worker-died", message), tries=None)
+def worker_died(message: str) -> Attempt:
+    """The process or node that ran the task is gone: worth as many tries as are allowed."""
+    return Attempt(error=TaskError("worker-died", message), tries=None)
 
 
 def cores() -> int:
