@@ -21,7 +21,7 @@ from plgc.experiments import run as run_module
 from plgc.experiments import store as store_module
 from plgc.experiments.grid import Cell, Choice, cells, narrow
 from plgc.experiments.records import identity, read_records
-from plgc.experiments.run import Place, run_experiment
+from plgc.experiments.run import RunOptions, run_experiment
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.graphs import citation_graph, save_npz
 from plgc.runtime.errors import GraphNotFoundError, SettingError
@@ -46,8 +46,8 @@ def make_experiment(methods: str, more: str = "", graphs: str = TINY) -> Experim
 
 
 @pytest.fixture
-def place(tmp_path: Path, data: Path) -> Place:
-    return Place(tmp_path / "runs" / "records.jsonl", tmp_path / "artifacts")
+def options(tmp_path: Path, data: Path) -> RunOptions:
+    return RunOptions(tmp_path / "runs" / "records.jsonl", tmp_path / "artifacts")
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
     found: list[Cell] = []
     real = run_module.run_cell
 
-    def run_cell(cell: Cell, place: Place) -> dict[str, Any]:
+    def run_cell(cell: Cell, options: RunOptions) -> dict[str, Any]:
         found.append(cell)
-        return real(cell, place)
+        return real(cell, options)
 
     monkeypatch.setattr(run_module, "run_cell", run_cell)
     return found
@@ -78,59 +78,61 @@ def condensed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def by_cell(place: Place) -> dict[Any, dict[str, Any]]:
-    return {identity(record): record for record in read_records([place.records])}
+def by_cell(options: RunOptions) -> dict[Any, dict[str, Any]]:
+    return {identity(record): record for record in read_records([options.records])}
 
 
 def lines(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_finished_cells_are_not_repeated(place: Place, ran: list[Cell]) -> None:
+def test_finished_cells_are_not_repeated(options: RunOptions, ran: list[Cell]) -> None:
     experiment = make_experiment("propagated_features random_encoder")
     seen: list[tuple[int, int]] = []
-    part = run_experiment(narrow(experiment, Choice(seeds=1)), place)
+    part = run_experiment(narrow(experiment, Choice(seeds=1)), options)
     assert (part.cells, part.already, part.run, part.failed) == (2, 0, 2, 0)
-    whole = run_experiment(experiment, place, progress=lambda _, done, total: seen.append((done, total)))
+    whole = run_experiment(experiment, options, progress=lambda _, done, total: seen.append((done, total)))
     assert (whole.cells, whole.already, whole.run, whole.failed) == (4, 2, 2, 0)
     assert seen == [(2, 4), (3, 4), (4, 4)]
-    again = run_experiment(experiment, place)
+    again = run_experiment(experiment, options)
     assert (again.cells, again.already, again.run) == (4, 4, 0)
     assert ran == list(cells(experiment))
-    assert lines(place.records) == 4
+    assert lines(options.records) == 4
 
 
-def test_a_record_says_what_came_out_and_what_it_took(place: Place) -> None:
-    run_experiment(make_experiment("random"), place)
-    first, second = read_records([place.records])
+def test_a_record_says_what_came_out_and_what_it_took(options: RunOptions) -> None:
+    run_experiment(make_experiment("random"), options)
+    first, second = read_records([options.records])
     assert first["cell"]["seed"] == 0
     assert 0 < first["metrics"]["accuracy"] <= 100
     assert first["clean_labels"] == 50
     assert (first["graph_nodes"], first["kept_nodes"], first["reused"]) == (120, 6, False)
     assert first["seconds"] >= first["learn_seconds"] > 0
-    assert first["bytes"] == len(next(path for path in _artifacts(place) if _sha(path) == first["artifact_sha256"]))
+    assert first["bytes"] == len(next(path for path in _artifacts(options) if _sha(path) == first["artifact_sha256"]))
     assert first["artifact_sha256"] != second["artifact_sha256"]
     assert {"machine", "commit", "version", "torch", "python", "threads", "device"} <= set(first)
 
 
-def _artifacts(place: Place) -> list[bytes]:
-    assert place.store is not None
-    return [path.read_bytes() for path in place.store.glob("*.safetensors")]
+def _artifacts(options: RunOptions) -> list[bytes]:
+    assert options.store is not None
+    return [path.read_bytes() for path in options.store.glob("*.safetensors")]
 
 
 def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_errors_are_recorded_and_tried_again(place: Place, ran: list[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_recorded_and_tried_again(
+    options: RunOptions, ran: list[Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
     experiment = make_experiment("random", "[levels]\nshots = [3, 50]")
-    outcome = run_experiment(experiment, place)
+    outcome = run_experiment(experiment, options)
     assert (outcome.run, outcome.failed) == (2, 2)
-    failed = [record for record in read_records([place.records]) if "error" in record]
+    failed = [record for record in read_records([options.records]) if "error" in record]
     assert [record["cell"]["shots"] for record in failed] == [50, 50]
     assert "50 per class were asked for" in failed[0]["error"]
     assert "machine" in failed[0]
-    again = run_experiment(experiment, place)
+    again = run_experiment(experiment, options)
     assert (again.already, again.run, again.failed) == (2, 0, 2)
     assert Counter(cell.shots for cell in ran) == {3: 2, 50: 4}
 
@@ -140,38 +142,38 @@ def test_errors_are_recorded_and_tried_again(place: Place, ran: list[Cell], monk
     few = make_experiment("random", "[levels]\nshots = [2]")
     with monkeypatch.context() as patch:
         patch.setattr(cell_module, "condense_once", no_memory)
-        assert run_experiment(few, place).failed == 2
-    assert run_experiment(few, place).run == 2
-    assert [r["cell"]["shots"] for r in read_records([place.records]) if "error" in r] == [50, 50]
+        assert run_experiment(few, options).failed == 2
+    assert run_experiment(few, options).run == 2
+    assert [r["cell"]["shots"] for r in read_records([options.records]) if "error" in r] == [50, 50]
 
 
-def test_a_damaged_graph_is_an_error_of_its_cells(place: Place, data: Path) -> None:
+def test_a_damaged_graph_is_an_error_of_its_cells(options: RunOptions, data: Path) -> None:
     (data / "broken.npz").write_bytes(b"PK not an archive")
     experiment = make_experiment("random_encoder", graphs=TINY + '[[graphs]]\nname = "broken"\nnodes = [5]\n')
-    outcome = run_experiment(experiment, place)
+    outcome = run_experiment(experiment, options)
     assert (outcome.run, outcome.failed) == (2, 2)
-    [message] = {record["error"] for record in read_records([place.records]) if "error" in record}
+    [message] = {record["error"] for record in read_records([options.records]) if "error" in record}
     assert "not a readable npz archive" in message
 
 
-def test_graphs_that_cannot_be_had_are_said_to_be_and_never_filled(place: Place) -> None:
+def test_graphs_that_cannot_be_had_are_said_to_be_and_never_filled(options: RunOptions) -> None:
     nowhere = '[[graphs]]\nname = "nowhere"\nnodes = [5]\n'
-    outcome = run_experiment(make_experiment("random_encoder", graphs=TINY + nowhere), place)
+    outcome = run_experiment(make_experiment("random_encoder", graphs=TINY + nowhere), options)
     assert (outcome.cells, outcome.run, outcome.failed) == (2, 2, 0)
     assert list(outcome.unavailable) == ["nowhere"]
     assert "no graph is called 'nowhere'" in outcome.unavailable["nowhere"]
-    assert {record["cell"]["graph"] for record in read_records([place.records])} == {"tiny"}
+    assert {record["cell"]["graph"] for record in read_records([options.records])} == {"tiny"}
     with pytest.raises(GraphNotFoundError, match=r"none of the experiment's graphs.*'nowhere'"):
-        run_experiment(make_experiment("random_encoder", graphs=nowhere), place)
+        run_experiment(make_experiment("random_encoder", graphs=nowhere), options)
 
 
-def test_noise_cannot_reach_a_method_without_labels(place: Place, condensed: list[str]) -> None:
+def test_noise_cannot_reach_a_method_without_labels(options: RunOptions, condensed: list[str]) -> None:
     experiment = make_experiment("plgc random", "reuse = false\n[levels]\nnoise = [0.0, 0.5, 0.9]")
-    run_experiment(narrow(experiment, Choice(seeds=1)), place)
+    run_experiment(narrow(experiment, Choice(seeds=1)), options)
     assert Counter(condensed) == {"plgc": 3, "random": 3}  # each condensed anew at every rate
-    assert place.store is not None
-    assert not place.store.exists()
-    records = read_records([place.records])
+    assert options.store is not None
+    assert not options.store.exists()
+    records = read_records([options.records])
     assert not any(record["reused"] for record in records)
     for method, files in (("plgc", 1), ("random", 3)):
         found = [record for record in records if record["cell"]["method"] == method]
@@ -182,57 +184,62 @@ def test_noise_cannot_reach_a_method_without_labels(place: Place, condensed: lis
     assert {record["clean_labels"] for record in records} == {6}
 
 
-def test_one_condensed_graph_serves_every_level_and_experiment(place: Place, condensed: list[str]) -> None:
+def test_one_condensed_graph_serves_every_level_and_experiment(options: RunOptions, condensed: list[str]) -> None:
     experiment = make_experiment("plgc", "[levels]\nshots = [1, 3]")
-    run_experiment(experiment, place)
+    run_experiment(experiment, options)
     assert condensed == ["plgc", "plgc"]  # one a seed
-    assert [record["reused"] for record in read_records([place.records])] == [False, True, False, True]
-    run_experiment(make_experiment("plgc", '[levels]\nbackbone = ["sage"]'), place)
+    assert [record["reused"] for record in read_records([options.records])] == [False, True, False, True]
+    run_experiment(make_experiment("plgc", '[levels]\nbackbone = ["sage"]'), options)
     assert condensed == ["plgc", "plgc"]
 
 
-def test_the_seed_chooses_among_fixed_splits(place: Place, data: Path) -> None:
+def test_the_seed_chooses_among_fixed_splits(options: RunOptions, data: Path) -> None:
     graph = citation_graph(nodes=120, classes=3, features=40)
     for key in ("train_mask", "val_mask", "test_mask"):
         graph[key] = torch.stack([graph[key].roll(shift) for shift in (0, 7, 19)], dim=1)
     save_npz(graph, data / "tiny.npz")
     experiment = narrow(make_experiment("propagated_features"), Choice(seeds=4))
-    assert run_experiment(experiment, place).run == 4
-    records = read_records([place.records])
+    assert run_experiment(experiment, options).run == 4
+    records = read_records([options.records])
     assert [record["split"] for record in records] == [f"split {split} of 3" for split in (0, 1, 2, 0)]
     assert records[0]["metrics"] == records[3]["metrics"] != records[1]["metrics"]
 
 
-def test_nothing_starts_that_could_not_be_kept(place: Place, tmp_path: Path, ran: list[Cell]) -> None:
+def test_nothing_starts_that_could_not_be_kept(options: RunOptions, tmp_path: Path, ran: list[Cell]) -> None:
     experiment = make_experiment("random")
     (tmp_path / "file").touch()
-    for records, store in ((tmp_path / "file" / "r.jsonl", place.store), (place.records, tmp_path / "file" / "store")):
+    for records, store in (
+        (tmp_path / "file" / "r.jsonl", options.store),
+        (options.records, tmp_path / "file" / "store"),
+    ):
         with pytest.raises(SettingError, match="cannot create the folder"):
-            run_experiment(experiment, Place(records, store))
+            run_experiment(experiment, RunOptions(records, store))
     with pytest.raises(SettingError, match="tiny cannot be run yet: not built"):
-        run_experiment(make_experiment("random", 'pending = "not built"'), place)
+        run_experiment(make_experiment("random", 'pending = "not built"'), options)
     assert ran == []
 
 
 @pytest.mark.parametrize("task", ["link", "cluster"])
-def test_other_tasks(place: Place, task: str) -> None:
+def test_other_tasks(options: RunOptions, task: str) -> None:
     metric = {"link": "auroc", "cluster": "nmi"}[task]
     head = HEAD.replace('"node"', f'"{task}"')
     text = f'{head}metric = "{metric}"\nmethods = ["propagated_features", "plgc"]\n{TINY}'
-    assert run_experiment(narrow(parse_experiment("tiny", text), Choice(seeds=1)), place).run == 2
-    for record in read_records([place.records]):
+    assert run_experiment(narrow(parse_experiment("tiny", text), Choice(seeds=1)), options).run == 2
+    for record in read_records([options.records]):
         assert 0 <= record["metrics"][metric] <= 1
         assert record["clean_labels"] is None
 
 
 @pytest.mark.slow
-def test_processes_side_by_side_find_the_same(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_side_by_side_find_the_same(
+    options: RunOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     experiment = make_experiment("plgc random_encoder", "[levels]\nshots = [3, 50]")
-    alone = run_experiment(experiment, place)
-    beside = Place(tmp_path / "beside" / "records.jsonl", tmp_path / "beside" / "store")
+    alone = run_experiment(experiment, options)
+    beside = RunOptions(tmp_path / "beside" / "records.jsonl", tmp_path / "beside" / "store")
     both = run_experiment(experiment, beside, jobs=2)
     assert (alone.run, alone.failed) == (both.run, both.failed) == (4, 4)
-    one, two = by_cell(place), by_cell(beside)
+    one, two = by_cell(options), by_cell(beside)
     assert one.keys() == two.keys()
     for key, record in one.items():
         for field in ("metrics", "error", "artifact_sha256", "settings", "commit", "threads"):
@@ -282,7 +289,7 @@ def test_a_killed_run_takes_its_workers_along_and_goes_on_later(
     chosen = narrow(load_experiment("fig3"), Choice(("cora",), ("random_encoder",), shots=(1, 2, 3), seeds=12))
     wanted = {cell.identity() for cell in cells(chosen)}
     assert before < wanted
-    outcome = run_experiment(chosen, Place(path, tmp_path / "runs"))
+    outcome = run_experiment(chosen, RunOptions(path, tmp_path / "runs"))
     assert (outcome.cells, outcome.already, outcome.run) == (36, len(before), 36 - len(before))
     assert {cell.identity() for cell in ran} == wanted - before
     assert {identity(record) for record in read_records([path])} == wanted

@@ -8,7 +8,7 @@ from typing import Any
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.curves import AXES
 from plgc.experiments.spec import METRICS, NAMES, Experiment, list_experiments
-from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow as Entry, level_name, level_values, mean_std, summarise
 from plgc.graphs.catalog import normalised
 from plgc.report.charts import Series, line_chart
 from plgc.report.html import Html, join, table, tag
