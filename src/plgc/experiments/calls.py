@@ -13,7 +13,7 @@ from plgc.rivals.methods import method_named
 from plgc.runtime.errors import SettingError
 from plgc.sources import share_nodes, source_seed
 
-MIN_CLUSTER = 5  # where files leave their owners; the paper has no minimum
+MIN_CLUSTER = 5  # of several sources; the paper has no minimum
 
 
 def condense_calls(cell: Cell, case: Case) -> tuple[list[CondenseCall], float | None]:

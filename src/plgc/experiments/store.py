@@ -19,8 +19,8 @@ from torch_geometric.data import Data
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.attributes import attribute
+from plgc.graphs.bare import bare_graph
 from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.load import load_graph, unlabelled
 from plgc.graphs.seen import seen_of
 from plgc.method import settings as config
 from plgc.rivals.methods import condense_with, method_named
@@ -48,7 +48,7 @@ class CondenseCall:
         labels = self.labels if method_named(self.method).supervised else None
         parts = {
             "method": self.method,
-            "graph": fingerprint(load_graph(unlabelled(self.graph))),
+            "graph": fingerprint(bare_graph(self.graph)),
             "seen": None if attribute(self.graph, "seen") is None else seen_of(self.graph).to_dict(),
             "labels": None if labels is None else labels.digest(),
             "nodes": self.nodes,

@@ -16,9 +16,11 @@ from torch_geometric.data import Data
 from plgc.downstream.backbone import propagated_features
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.method import settings as config
-from plgc.method.batches import Supply
-from plgc.method.condense import resolve_count, stage_one_rounds
+from plgc.method.alternate import alternate
+from plgc.method.batches import TrainingGraph
+from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
+from plgc.method.resume import Run
 from plgc.method.stage_one import StageOne, embed
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
@@ -126,5 +128,6 @@ def train_ssl(
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
     inputs = prepare(bare, scaling, device)
-    *_, last = stage_one_rounds(Supply(inputs), count, settings, seed, progress or silent)
-    return StageOneEncoder(inputs.num_features, scaling, last.stage, preset != "paper", device)
+    run = Run(settings.pseudo_labels.max_rounds, progress or silent)
+    made = alternate(TrainingGraph(inputs), count, settings, seed, run, stage_two=False)
+    return StageOneEncoder(inputs.num_features, scaling, made.stage, preset != "paper", device)

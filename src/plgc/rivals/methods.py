@@ -14,13 +14,14 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.labels import TrainingLabels
-from plgc.method.condense import condense, cpu_threads
+from plgc.method.condense import condense
 from plgc.rivals.condensers import condense_by_choice, condense_by_coarsening
 from plgc.rivals.ctgc.condense import condense_ctgc
 from plgc.rivals.distribution import condense_by_distribution
 from plgc.rivals.gradient.condense import condense_by_gradients
 from plgc.rivals.partition import condense_by_partition
 from plgc.rivals.trajectory.condense import condense_by_trajectories
+from plgc.runtime.compute import cpu_threads
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.progress import Progress
 

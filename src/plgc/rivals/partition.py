@@ -32,8 +32,8 @@ from plgc.rivals.coreset import class_shares
 from plgc.rivals.result import labelled_artifact
 from plgc.runtime.errors import SettingError
 from plgc.runtime.progress import Progress
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact.condensed import ALL, CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.labels import TrainingLabels
+from plgc.graphs.seen import Seen, seen_of
 from plgc.graphs.views.inductive import training_split
 from plgc.sparse.inputs import fingerprint
 
@@ -78,7 +79,7 @@ def labelled_artifact(
         curves={name: list(values) for name, values in (curves or {}).items()},
         fingerprint=fingerprint(bare),
         method=method,
-        seen={**split, **graph._store.get("seen", ALL)},
+        seen=Seen.from_dict({**split, **seen_of(graph).to_dict()}),
         labels=node_labels.detach().cpu(),
         num_classes=labels.classes,
         edge_index=edge_index,

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
 from plgc.graphs.load import load_graph
+from plgc.graphs.seen import seen_of
 from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
+from plgc.method.condense import check_size
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.compute import Compute
@@ -26,7 +27,7 @@ from plgc.sources.manifest import start_manifest
 from plgc.sources.names import Graph, locate, safe_name, source_names
 from plgc.sources.task import SourceRequest, source_options
 
-SOURCES_RELEASE = Release(min_cluster=5, fingerprint=False)  # the defaults for files that leave their owners
+SOURCES_RELEASE = Release(min_cluster=5, fingerprint=False)  # it does not hide who was in a source
 LEAST_NODES = 2  # of a source: what condensation needs
 
 
@@ -87,7 +88,7 @@ def condense_sources(
     graphs = [graphs] if isinstance(graphs, str | os.PathLike | Data) else graphs
     if not graphs:
         raise SettingError("no graph given: there is nothing to condense")
-    _check_size(nodes, ratio)
+    check_size(ratio, nodes)
     options = source_options(preset, settings, release, compute, placement)
     listed = start_manifest(out)
     requests = []
@@ -139,13 +140,14 @@ def condense_parts(
         seed: of the cut; and of the sources, as for :func:`condense_sources`, which has the other arguments too.
 
     Returns:
-        The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``.
+        The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``,
+        which are left out with ``clip``.
     """
-    _check_size(nodes, ratio)
+    check_size(ratio, nodes)
     options = source_options(preset, settings, release, compute, placement)
     whole = load_graph(graph)
-    if isinstance(graph, Data) and (seen := attribute(graph, "seen")) is not None:
-        whole.seen = seen  # it is itself a part, or has derived features
+    if isinstance(graph, Data):
+        whole.seen = seen_of(graph)  # it may itself be a part
     part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
     shares = [None] * parts if nodes is None else share_nodes(nodes, torch.bincount(part).tolist())
     name = safe_name(whole.name) if name is None else source_names([whole], [name])[0]
@@ -156,7 +158,8 @@ def condense_parts(
     assert whole.edge_index is not None
     cut: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
     cut |= {"alpha": alpha} if how == "skewed" else {}
-    cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
+    if release.clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
+        cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
     return make_sources(
         requests, out, options, placement, seed=seed, shared_seed=shared_seed, partition=cut, progress=progress
     )
@@ -177,8 +180,3 @@ def share_nodes(total: int, sizes: Sequence[int], least: int = LEAST_NODES) -> l
         above = [i for i in range(len(sizes)) if shares[i] > least]
         shares[min(above, key=lambda i: exact[i] - shares[i])] -= 1
     return shares
-
-
-def _check_size(nodes: int | None, ratio: float | None) -> None:
-    if (ratio is None) == (nodes is None):
-        raise SettingError(f"give either ratio or nodes, not {'both' if ratio is not None else 'neither'}")

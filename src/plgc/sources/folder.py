@@ -8,12 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch_geometric.data import Data
-
-from plgc.artifact.condensed import ALL, CondensedGraph
-from plgc.graphs.attributes import attribute
-from plgc.graphs.bare import strip_labels
-from plgc.graphs.load import load_graph
+from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.bare import BareGraph
 from plgc.method.condense import resolve_count
 from plgc.runtime.errors import GraphNotFoundError, PLGCError
 from plgc.runtime.files import check_writable
@@ -35,6 +31,7 @@ from plgc.sources.task import (
     SourceRequest,
     SourceTask,
     condense_source,
+    read_graph,
     source_checkpoints,
     source_task,
 )
@@ -166,27 +163,24 @@ class _Run:
             )
         return source_task(request, graph, private, seed, self.options)
 
-    def _is_finished(self, entry: ManifestEntry, request: SourceRequest, graph: Path | Data | None, seed: int) -> bool:
+    def _is_finished(
+        self, entry: ManifestEntry, request: SourceRequest, graph: Path | BareGraph | None, seed: int
+    ) -> bool:
         """Whether the file in the folder is what a task would make, as far as that can be told without making it."""
         release, threads = self.options.release, self.options.compute.threads
         try:
             found = open_entry(self.folder, entry)
-            if (found.method, found.seed, found.threads, found.settings) != (
-                *("plgc", seed, threads),
-                self.options.recorded,
-            ) or (found.fingerprint is not None) != release.fingerprint:
+            made = (found.method, found.seed, found.threads, found.settings, found.fingerprint is not None)
+            if made != ("plgc", seed, threads, self.options.recorded, release.fingerprint):
                 return False
             if graph is None:
                 return request.nodes in (None, found.nodes_requested)
-            bare = strip_labels(load_graph(graph) if isinstance(graph, Path) else graph)
-            count = resolve_count(bare.num_own, request.ratio, request.nodes)
+            graph = read_graph(graph) if isinstance(graph, Path) else graph
+            size = (resolve_count(graph.num_own, request.ratio, request.nodes), graph.x.shape[1])
         except PLGCError:
             return False
-        seen = ALL if isinstance(graph, Path) else attribute(graph, "seen", ALL)
-        return (
-            (found.num_features, found.nodes_requested, found.seen) == (bare.counts["features"], count, seen)
-            and (release.clip is not None or found.source == bare.counts)  # noisy files do not tell the counts
-        )
+        same = (found.nodes_requested, found.num_features, found.seen) == (*size, graph.seen)
+        return same and (release.clip is not None or found.source == graph.counts)  # noisy files hide the counts
 
     def finish(self, result: TaskResult) -> None:
         """Move a finished task's file into the folder and list it in the manifest; or note why there is none."""

@@ -14,7 +14,7 @@ import json
 import os
 import reprlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -167,9 +167,18 @@ def start_manifest(out: str | os.PathLike[str], partition: dict[str, Any] | None
     manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
     if partition is None:
         return manifest
-    if manifest.partition not in (None, partition):
+    if manifest.partition is not None and not _same_cut(manifest.partition, partition):
         raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
-    return replace(manifest, partition=partition)
+    started = replace(manifest, partition=partition)
+    if "edges" in (manifest.partition or {}) and "edges" not in partition:
+        started.write(Path(out))  # earlier versions listed the edges of noisy parts
+    return started
+
+
+def _same_cut(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of the same cut; numbers of edges are compared where both have them."""
+    counts = {"edges", "edges_cut"} - (one.keys() & other.keys())
+    return {k: v for k, v in one.items() if k not in counts} == {k: v for k, v in other.items() if k not in counts}
 
 
 def open_entry(folder: Path, entry: ManifestEntry) -> CondensedGraph:

@@ -6,6 +6,7 @@ and only paths are sent to workers.
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import time
@@ -19,15 +20,15 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.bare import BareGraph, bare_graph, strip_labels
 from plgc.graphs.formats.npz import save_npz
-from plgc.graphs.load import load_graph, unlabelled
-from plgc.method import settings as config
-from plgc.method.condense import condense
-from plgc.method.release import Release, privatise
+from plgc.graphs.load import load_graph
+from plgc.graphs.seen import ALL, Seen
+from plgc.method.condense import choose_settings, condense
+from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
-from plgc.runtime.compute import Compute, check_precision
+from plgc.runtime.compute import Compute
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
@@ -45,9 +46,8 @@ class SourceOptions:
     @property
     def recorded(self) -> dict[str, Any]:
         """The settings as a condensed file records them."""
-        release = self.release
-        noisy = {} if release.clip is None else {"clip": release.clip, "noise": float(release.noise)}
-        return {**self.settings.to_dict(), **noisy}
+        clip, noise = self.release.clip, self.release.noise
+        return {**self.settings.to_dict(), **({} if clip is None else {"clip": clip, "noise": noise})}
 
     @property
     def published(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class SourceOptions:
             "min_cluster": self.settings.min_cluster,
             "max_share": self.settings.max_share,
             "clip": self.release.clip,
-            "noise": float(self.release.noise),
+            "noise": self.release.noise,
             "fingerprint": self.release.fingerprint,
             "threads": self.compute.threads,
         }
@@ -71,9 +71,8 @@ def source_options(
         raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
     if release.fingerprint and release.clip is not None:
         raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
-    chosen = settings if settings is not None else config.preset(preset)
-    chosen = config.adapted(chosen, release.min_cluster, release.max_share, compute.precision)
-    check_precision(chosen.pseudo_labels.precision, compute.device)
+    chosen = choose_settings(preset, settings, compute, release)
+    release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))
 
 
@@ -90,16 +89,13 @@ class SourceRequest:
     nodes: int | None
     ratio: float | None
 
-    def read(self) -> Path | Data | None:
-        """The graph in our form, without labels, under the name of the source; or its path."""
+    def read(self) -> Path | BareGraph | None:
+        """The graph without labels, under the name of the source; or its path."""
         if self.graph is None or isinstance(self.graph, Path):
             return self.graph
-        graph = self.graph if isinstance(self.graph, Data) else self.graph()  # a Data can be called, too
-        bare = unlabelled(graph)
-        bare.name = self.name  # for error messages
-        bare = load_graph(bare)
-        bare.seen = attribute(graph, "seen")
-        return bare
+        graph = copy.copy(self.graph if isinstance(self.graph, Data) else self.graph())  # a Data can be called, too
+        graph.name = self.name  # for error messages
+        return bare_graph(graph)
 
 
 @dataclass(frozen=True)
@@ -114,25 +110,29 @@ class SourceTask:
     seed: int
     options: SourceOptions
     core: str | None = None
-    seen: dict[str, Any] | None = None
+    seen: Seen = ALL
 
 
 def source_task(
-    request: SourceRequest, graph: Path | Data, folder: Path, seed: int, options: SourceOptions
+    request: SourceRequest, graph: Path | BareGraph, folder: Path, seed: int, options: SourceOptions
 ) -> SourceTask:
     """The task of a source; a graph that is no file is written to the private folder, its core mask beside it."""
-    core = seen = None
+    size, name = (request.nodes, request.ratio), request.name
     if isinstance(graph, Path):
-        path = graph
-    else:
-        path, seen = save_npz(unlabelled(graph), folder / f"{request.name}.npz"), attribute(graph, "seen")
-        if (mask := attribute(graph, "core_mask")) is not None:
-            content = io.BytesIO()
-            np.save(content, mask.numpy())
-            core = str(write_atomically(folder / f"{request.name}.core.npy", content.getvalue()))
-    return SourceTask(
-        request.name, str(path), str(folder), request.nodes, request.ratio, seed, options, core=core, seen=seen
-    )
+        return SourceTask(name, str(graph), str(folder), *size, seed, options)
+    data = Data(x=graph.x, edge_index=graph.edge_index, edge_weight=graph.edge_weight, num_nodes=graph.num_nodes)
+    path, core = save_npz(data, folder / f"{name}.npz"), None
+    if graph.core_mask is not None:
+        content = io.BytesIO()
+        np.save(content, graph.core_mask.numpy())
+        core = str(write_atomically(folder / f"{name}.core.npy", content.getvalue()))
+    return SourceTask(name, str(path), str(folder), *size, seed, options, core, graph.seen)
+
+
+def read_graph(path: Path, core: str | None = None, seen: Seen = ALL) -> BareGraph:
+    """The graph of a file without labels, with a core mask from another."""
+    graph = replace(strip_labels(load_graph(path)), seen=seen)
+    return graph if core is None else replace(graph, core_mask=torch.from_numpy(np.load(core, allow_pickle=False)))
 
 
 def condense_source(task: SourceTask) -> tuple[str, float, int | None]:
@@ -141,34 +141,21 @@ def condense_source(task: SourceTask) -> tuple[str, float, int | None]:
     The file has a name that no other attempt uses.
     """
     start, options = time.perf_counter(), task.options
-    device, release = options.compute.device, options.release
-    reset_peak_memory(device)
+    reset_peak_memory(options.compute.device)
     condensed = condense(
-        _read_graph(task),
+        read_graph(Path(task.graph), task.core, task.seen),
         nodes=task.nodes,
         ratio=task.ratio,
         seed=task.seed,
         settings=options.settings,
-        device=device,
-        fingerprint=release.fingerprint,
+        compute=options.compute,
+        release=options.release,
         checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
-        memory=options.compute.memory,
     )
-    if release.clip is not None:
-        condensed = privatise(condensed, clip=release.clip, noise=float(release.noise))
     path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))
-    return str(path), time.perf_counter() - start, peak_memory(device)
+    return str(path), time.perf_counter() - start, peak_memory(options.compute.device)
 
 
 def source_checkpoints(folder: Path, name: str) -> CheckpointFolder:
     """Where a source that takes over a minute keeps checkpoints until it is finished: ``OUT/NAME.checkpoint``."""
     return checkpoint_folder(None, folder / name)
-
-
-def _read_graph(task: SourceTask) -> Data:
-    graph = unlabelled(load_graph(Path(task.graph)))
-    if task.core is not None:
-        graph.core_mask = torch.from_numpy(np.load(task.core, allow_pickle=False))
-    if task.seen is not None:
-        graph.seen = task.seen
-    return graph

@@ -19,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from plgc.artifact.condensed import ALL, CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.check import check_condensable
 from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.seen import seen_of
 from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
 from plgc.rivals.clustering import kmeans, means, nearest
@@ -68,7 +69,7 @@ def condense_ctgc(
         settings: by default those published for this graph.
     """
     chosen = settings or published_settings(str(graph._store.get("name") or ""))
-    seen = graph._store.get("seen", ALL)
+    seen = seen_of(graph)
     bare = load_graph(unlabelled(graph))
     check_condensable(bare)
     assert bare.x is not None
@@ -108,7 +109,7 @@ def condense_ctgc(
         source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": bare.x.shape[1]},
         fingerprint=fingerprint(bare),
         method=METHOD,
-        seen=dict(seen),
+        seen=seen,
         edge_index=edge_index,
         edge_weight=edge_weight,
     )

@@ -28,8 +28,10 @@ from plgc.rivals.trajectory.expert_settings import STORAGES, ExpertSettings
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.progress import Progress, silent
-from plgc.sparse.adjacency import Adjacency, SparseFeatures, propagate, sparse_features, times
+from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.features import SparseFeatures, sparse_features, times
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.propagation import propagate
 
 AT_ONCE = 25  # experts that train side by side, and share a checkpoint
 AT_ONCE_VALUES = 2**30  # hidden values of all of them together
