@@ -69,20 +69,23 @@ def test_families() -> None:
         seeds("own", method="random", preset=None)
 
 
+@pytest.mark.usefixtures("data")
 def test_a_record_of_several_sources(tmp_path: Path) -> None:
     options = RunOptions(tmp_path / "records.jsonl", tmp_path / "store")
-    record = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), options)
+    cell = a_cell("random", graph="tiny", parts=2, partition="metis", noise=0.0, nodes=24)
+    record = run_cell(cell, options)
     assert record["kept_nodes"] == 24
     assert 0 < record["metrics"]["edges_cut"] < 50
     assert len(record["artifact_sha256"].split("+")) == len(record["chosen"]) == 2
     assert record["metrics"]["accuracy"] > 30
-    again = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), options)
+    again = run_cell(cell, options)
     assert again["reused"]
     assert again["metrics"] == record["metrics"]
 
 
+@pytest.mark.usefixtures("data")
 def test_an_attack_is_recorded(tmp_path: Path) -> None:
-    cell = a_cell(task="membership", labels=None, release="real-nodes")
+    cell = a_cell(graph="tiny", task="membership", labels=None, release="real-nodes")
     record = run_cell(cell, RunOptions(tmp_path / "records.jsonl", None))
     assert record["metrics"]["auc"] > 0.9
     assert {"tpr", "auc_features", "auc_shadow_classifier"} <= set(record["metrics"])
