@@ -85,8 +85,8 @@ class GraphPlan:
         _check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
             require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
-            wanted = len(self.nodes) if METHODS[method].sized else 1
-            require(len(values) == wanted, f"{where}: {len(values)} of the paper's numbers for {method}, not {wanted}")
+            needed = len(self.nodes) if METHODS[method].sized else 1
+            require(len(values) == needed, f"{where}: {len(values)} of the paper's numbers for {method}, not {needed}")
             for pair in values:
                 sound = len(pair) in (0, 2) and all(math.isfinite(value) for value in pair)
                 require(sound, f"{where}: {method} has {list(pair)}, not a mean and a standard deviation")

@@ -21,6 +21,7 @@ from typing import Any
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
+from plgc.runtime.container import check_format
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.files import write_atomically
 
@@ -137,17 +138,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         content = json.loads(path.read_bytes().decode())
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} cannot be read: {error}") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise ArtifactError(f"{path} holds {reprlib.repr(found)}, where {FORMAT!r} is needed")
-    if type(content.get("schema")) is not int or content["schema"] < 1:
-        raise ArtifactError(f"{path} is damaged: schema {reprlib.repr(content.get('schema'))} is not a version number")
-    if content["schema"] > SCHEMA:
-        raise ArtifactError(
-            f"{path} has schema {reprlib.repr(content['schema'])}, written by plgc "
-            f"{str(content.get('version', 'of a later version'))[:40]}; this plgc {__version__} reads up to schema "
-            f"{SCHEMA}: upgrade plgc"
-        )
+    content = check_format(path, content, (FORMAT,), SCHEMA)
     sources, partition = content.get("sources"), content.get("partition")
     if not isinstance(sources, list) or not (partition is None or isinstance(partition, dict)):
         raise ArtifactError(f"{path} is damaged: sources must be a list, partition an object or null")

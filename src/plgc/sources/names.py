@@ -10,6 +10,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from plgc.graphs import catalog
+from plgc.graphs.attributes import attribute
 from plgc.graphs.load import load_graph
 from plgc.runtime.errors import GraphNotFoundError, SettingError
 
@@ -63,7 +64,7 @@ def safe_name(text: str) -> str:
 
 def _own_name(graph: Graph) -> str:
     if isinstance(graph, Data):
-        name = graph._store.get("name")
+        name = attribute(graph, "name")
         return name if isinstance(name, str) else "graph"
     if isinstance(graph, str) and _is_name(graph):
         return catalog.display_name(graph)

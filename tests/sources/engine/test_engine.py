@@ -56,15 +56,12 @@ FAULTS: dict[str, tuple[Any, str | None, str, int]] = {
     "exit": (None, "unexpected", "SystemExit: 3", 2),
     "fine as well": (("fine as well", 2), None, "", 1),
 }
-DEATHS: dict[str, tuple[Any, str | None, str, int]] = {
-    "die once": (("die once", 2), None, "", 2),
-    "die": (None, "worker-died", "its process was killed by signal 9, perhaps for lack of memory", 2),
-}
+DIES_ONCE = {"die once": (("die once", 2), None, "", 2)}
 
 
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_what_fails_is_tried_again_where_that_helps_and_stops_no_other(tmp_path: Path, engine: str) -> None:
-    expected = FAULTS if engine == "serial" else {**DEATHS, **FAULTS}
+    expected = FAULTS if engine == "serial" else {**DIES_ONCE, **FAULTS}
     tasks = [Task(what, (tmp_path, what)) for what in expected]
     if engine == "processes":
         tasks += [Task("no pickle", (tmp_path, "no pickle")), Task("no argument", (tmp_path, threading.Lock()))]
@@ -100,6 +97,15 @@ def test_what_fails_is_tried_again_where_that_helps_and_stops_no_other(tmp_path:
             assert error is not None
             assert "pickle" in error.message
         assert any(message.startswith("die once: its process was killed by signal 9") for message in again)
+
+
+@pytest.mark.slow
+def test_a_task_that_always_dies_is_named_and_costs_the_others_nothing(tmp_path: Path) -> None:
+    tasks = [Task(name, (tmp_path, name)) for name in ("die", "fine")]
+    dead, fine = run_tasks(act, tasks, engine="processes", workers=2, retries=1)
+    error = TaskError("worker-died", "its process was killed by signal 9, perhaps for lack of memory")
+    assert dead == TaskResult("die", None, error, attempts=2)
+    assert (attempts(tmp_path, "die"), attempts(tmp_path, "fine"), fine.error) == (2, 1, None)
 
 
 def test_without_tasks_there_is_nothing_to_do() -> None:

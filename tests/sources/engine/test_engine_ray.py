@@ -221,17 +221,17 @@ def test_a_graph_in_eight_parts_from_the_cut_to_the_answers(cluster: Any, tmp_pa
     assert len(files) == 8
     assert sum(file.source["nodes"] for file in files) == 169_343  # every node is some part's own, once
     assert all(file.source["halo"] > 0 for file in files)
-    assert all(file.seen["derived"] == {"features": "fastrp:16", "seed": 0} for file in files)
+    assert all(file.seen.derived == {"features": "fastrp:16", "seed": 0} for file in files)
     assert made.partition is not None
     assert 0 < made.partition["edges_cut"] < 0.5 * made.partition["edges"]
     model = plgc.finetune(plgc.reconstruct(files), graph, shots=3)
     assert model.evaluate(graph)["accuracy"] > 10  # of 40 classes
 
 
-@pytest.mark.parametrize("wanted", [{"cpus": 64}, {"gpus": 1.0}])
-def test_what_no_node_could_ever_run_is_refused(cluster: Any, tmp_path: Path, wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize("resources", [{"cpus": 64}, {"gpus": 1.0}])
+def test_what_no_node_could_ever_run_is_refused(cluster: Any, tmp_path: Path, resources: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=r"no node of the cluster has as many .*1 and 0.*: ask for fewer"):
-        run_tasks(act, [Task("fine", (tmp_path, "fine"))], engine="ray", address=cluster.address, **wanted)
+        run_tasks(act, [Task("fine", (tmp_path, "fine"))], engine="ray", address=cluster.address, **resources)
     assert not ray.is_initialized()
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from plgc.runtime.errors import MissingExtraError, SettingError
-from plgc.sources.engine.tasks import Attempt, Placement, TaskError, TaskQueue, call, cores, unexpected, worker_died
+from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, unexpected
 
 OBJECT_STORE = 100 * 2**20  # bytes of a local Ray's store: nothing but paths goes through it
 POLL = 1.0  # seconds between two checks of the cluster's nodes, while tasks run
@@ -43,30 +43,29 @@ def run_ray(function: Callable[..., Any], queue: TaskQueue, placement: Placement
                     try:
                         pending[remote.remote(function, queue.tasks[number].arguments, placement.cpus)] = number
                     except (TypeError, ValueError) as error:  # the arguments cannot be pickled
-                        queue.record(number, unexpected(error))
+                        queue.record(number, None, unexpected(error))
                 for done in ray.wait(list(pending), timeout=POLL)[0] if pending else ():
-                    queue.record(pending.pop(done), _fetch(ray, done))
+                    queue.record(pending.pop(done), *_fetch(ray, done))
                 if _fits(ray, placement):
                     fitted = time.monotonic()
                 elif time.monotonic() - fitted > PATIENCE:
-                    lost = Attempt(error=TaskError("no-resources", _too_large(ray, placement)))
                     for number in [*pending.values(), *queue.waiting]:
-                        queue.record(number, lost)
+                        queue.record(number, None, TaskError("no-resources", _too_large(ray, placement)))
         finally:
             for left in pending:
                 with contextlib.suppress(Exception):
                     ray.cancel(left, force=True)
 
 
-def _fetch(ray: ModuleType, done: Any) -> Attempt:
+def _fetch(ray: ModuleType, done: Any) -> tuple[Any, TaskError | None]:
     try:
         return ray.get(done)
     except ray.exceptions.RayTaskError as error:  # not the function's: the task, or its value, could not be sent
-        return unexpected(error.cause if isinstance(error.cause, Exception) else error)
+        return None, unexpected(error.cause if isinstance(error.cause, Exception) else error)
     except ray.exceptions.OutOfMemoryError:
-        return worker_died("its node ran out of memory")
+        return None, TaskError(DIED, "its node ran out of memory")
     except ray.exceptions.RayError as error:
-        return worker_died(f"its worker or its node is gone ({type(error).__name__})")
+        return None, TaskError(DIED, f"its worker or its node is gone ({type(error).__name__})")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from typing import Any
 
 from plgc.runtime.errors import SettingError
 from plgc.runtime.provenance import COMMIT_VARIABLE, source_commit
-from plgc.sources.engine.tasks import Attempt, Placement, TaskQueue, call, cores, unexpected, worker_died
+from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, unexpected
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -50,21 +50,20 @@ def run_processes(function: Callable[..., Any], queue: TaskQueue, placement: Pla
             ready = wait_for([worker.connection for worker in workers])
             for worker in [worker for worker in workers if worker.connection in ready]:
                 try:
-                    attempt: Attempt | None = worker.connection.recv()
+                    attempt = worker.connection.recv()  # None: it has started
+                    worker.started = True
                 except (EOFError, OSError):
                     workers.remove(worker)
+                    attempt = None, TaskError(DIED, f"its process {_exit_of(worker.process)}")
                     failed_starts = 0 if worker.started else failed_starts + 1
-                    attempt = worker_died(f"its process {_exit_of(worker.process)}")
                     if failed_starts > placement.retries or (failed_starts and worker.process.exitcode == 1):
                         raise SettingError(
                             f"no worker process can be started: the last {_exit_of(worker.process)} before it ran "
                             'anything. A script that uses processes has to do its work under if __name__ == "__main__":'
                         ) from None
-                else:
-                    worker.started = True
-                number, worker.task = worker.task, None
-                if number is not None and attempt is not None:
-                    queue.record(number, attempt)
+                if worker.task is not None:
+                    queue.record(worker.task, *attempt)
+                worker.task = None
     finally:
         for worker in workers:
             worker.process.terminate()
@@ -78,7 +77,7 @@ def _send(worker: _Worker, number: int, queue: TaskQueue, function: Callable[...
     try:
         message = ForkingPickler.dumps((function, queue.tasks[number].arguments))
     except Exception as error:
-        queue.record(number, unexpected(error))
+        queue.record(number, None, unexpected(error))
         return
     worker.task = number
     with contextlib.suppress(OSError):  # the process has died: reading from its pipe will show that
@@ -116,7 +115,7 @@ def _work(connection: Connection, cpus: int) -> None:
             function, arguments = pickle.loads(message)
             result = ForkingPickler.dumps(call(function, arguments, cpus))
         except Exception as error:  # the task, or its value, cannot be pickled
-            result = ForkingPickler.dumps(unexpected(error))
+            result = ForkingPickler.dumps((None, unexpected(error)))
         connection.send_bytes(result)
 
 

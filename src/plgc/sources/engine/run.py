@@ -48,4 +48,4 @@ def run_tasks(
 def _run_serial(function: Callable[..., Any], queue: TaskQueue, placement: Placement) -> None:
     """Run the queue here, one task after the other."""
     while (number := queue.take()) is not None:
-        queue.record(number, call(function, queue.tasks[number].arguments, placement.cpus))
+        queue.record(number, *call(function, queue.tasks[number].arguments, placement.cpus))

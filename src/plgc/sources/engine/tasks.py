@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.progress import Progress
 
 ENGINES = ("serial", "processes", "ray")
+DIED = "worker-died"
+TRIES = {"unexpected": 2, DIED: sys.maxsize}  # how often a task is tried that fails so; once with any other error
 
 
 @dataclass(frozen=True)
@@ -87,15 +90,6 @@ class TaskResult:
     attempts: int = 1
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What came of one attempt; ``tries`` is how many attempts such an error is worth, None for as many as allowed."""
-
-    value: Any = None
-    error: TaskError | None = None
-    tries: int | None = 1
-
-
 class TaskQueue:
     """Tasks by number: those that wait, and the results of those that are finished."""
 
@@ -120,15 +114,15 @@ class TaskQueue:
         """The number of the next task to run; None where none waits."""
         return self.waiting.popleft() if self.waiting else None
 
-    def record(self, number: int, attempt: Attempt) -> None:
+    def record(self, number: int, value: Any, error: TaskError | None) -> None:
         """Record the end of an attempt: the task is finished, or waits again, behind the others."""
         self.attempts[number] += 1
-        name, error, count = self.tasks[number].name, attempt.error, len(self.tasks)
-        if error is not None and self.attempts[number] < min(self.most, attempt.tries or self.most):
+        name, count = self.tasks[number].name, len(self.tasks)
+        if error is not None and self.attempts[number] < min(self.most, TRIES.get(error.kind, 1)):
             self.waiting.append(number)
             self.progress(f"{name}: {error.message}; trying again", len(self.found), count)
             return
-        result = self.found[number] = TaskResult(name, attempt.value, error, self.attempts[number])
+        result = self.found[number] = TaskResult(name, value, error, self.attempts[number])
         if self.finished is not None:
             self.finished(result)
         self.progress(f"{name}: {error.message if error else 'done'}", len(self.found), count)
@@ -138,27 +132,22 @@ class TaskQueue:
         return [self.found[number] for number in range(len(self.tasks))]
 
 
-def call(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> Attempt:
-    """Call the function, in whichever process this is; an exception is returned as text, since not all can be sent."""
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> tuple[Any, TaskError | None]:
+    """Call the function, in whichever process this is; exceptions become text, since not all of them can be sent."""
     try:
         with cpu_threads(cpus):
-            return Attempt(function(*arguments))
+            return function(*arguments), None
     except PLGCError as error:
-        return Attempt(error=TaskError(error.kind, str(error)))
+        return None, TaskError(error.kind, str(error))
     except (Exception, SystemExit) as error:
-        return unexpected(error)
+        return None, unexpected(error)
 
 
-def unexpected(error: BaseException) -> Attempt:
-    """An exception that is no :class:`PLGCError`: worth one more try."""
+def unexpected(error: BaseException) -> TaskError:
+    """An exception that is no :class:`PLGCError`."""
     text = str(error).strip().partition("\n")[0]
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Attempt(error=TaskError("unexpected", message, "".join(traceback.format_exception(error))), tries=2)
-
-
-def worker_died(message: str) -> Attempt:
-    """The process or node that ran the task is gone: worth as many tries as are allowed."""
-    return Attempt(error=TaskError("worker-died", message), tries=None)
+    return TaskError("unexpected", message, "".join(traceback.format_exception(error)))
 
 
 def cores() -> int:
