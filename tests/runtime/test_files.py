@@ -166,7 +166,7 @@ write_atomically(sys.argv[1] + ".small", b"s")
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on file sizes")
 def test_a_file_that_finds_no_room_is_reported_and_the_old_one_stays(target: tuple[Path, bytes | None]) -> None:
     path, before = target
-    said, _ = python(LIMITED, path).communicate(timeout=60)
+    said, _ = python(LIMITED, path).communicate(timeout=300)
     kept = "nothing is left of it" if before is None else "the file that was there is unchanged"
     assert f"cannot write {path} (300,000 bytes): File too large; {kept}. Make room" in said
     (path.parent / f"{path.name}.small").unlink()
