@@ -105,7 +105,7 @@ MOVED = {
     "multisource.condense": "sources.condense",
     "multisource.manifest": "sources.manifest",
     "multisource.names": "sources.names",
-    "multisource.recipe": "sources.task",
+    "multisource.recipe": "sources",
     "multisource.run": "sources.folder",
     "multisource.wanted": "sources.task",
     "multisource.workspace": "sources.workspace",
