@@ -91,8 +91,8 @@ def prepare(
         scaling: of the rows of X, see :func:`scale_rows`.
         device: where to compute.
         reorder: allow another order of the nodes, for work whose results do not name nodes. On a CPU a graph too large
-            for the cache then has neighbours close together (:mod:`plgc.sparse.locality`), and ``order`` says which node
-            each row is; on a GPU finding that order would take longer than it saves.
+            for the cache is put into an order with neighbours close together (:mod:`plgc.sparse.locality`), and
+            ``order`` says which node each row is; on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
             (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
         scaled: the scaled features, where another graph with the same X has been prepared.
