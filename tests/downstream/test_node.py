@@ -11,7 +11,7 @@ import plgc
 from plgc.evaluation.over_seeds import evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import unlabelled
-from plgc.graphs.views.labelled import choose_labels
+from plgc.graphs.labels import choose_labels
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
 

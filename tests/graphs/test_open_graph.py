@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import citation_graph, load_graph, save_npz, training_subgraph
 from plgc.graphs.derive import check_derived, checked_mark, derive_features, derived_of, mark_option
 from plgc.graphs.load import open_graph
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.partition import cut_parts, partition_nodes
 from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 
@@ -88,11 +90,11 @@ def test_the_mark_reaches_the_file_and_is_checked(tmp_path: Path) -> None:
     graph = load_graph(citation_graph(nodes=120, classes=3, features=9), features="fastrp:8", features_seed=3)
     condensed = plgc.condense(graph, nodes=5)
     path = condensed.save(tmp_path / "c.safetensors")
-    assert CondensedGraph.load(path).seen == {"nodes": "all", "edges": "all", "derived": MARK}
+    assert CondensedGraph.load(path).seen == Seen(derived=MARK)
     for wrong in ({"features": "fastrp:8"}, {**MARK, "seed": True}, {**MARK, "features": ["fastrp:8"]}, "fastrp:8"):
-        condensed.seen["derived"] = wrong
+        damaged = replace(condensed, seen=Seen(derived=wrong))  # pyright: ignore[reportArgumentType]
         with pytest.raises(ArtifactError, match="damaged: it speaks of features"):
-            CondensedGraph.load(condensed.save(path))
+            CondensedGraph.load(damaged.save(path))
 
 
 def test_parts_carry_names_and_the_mark() -> None:

@@ -20,6 +20,7 @@ from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.seen import seen_of
 from plgc.method import settings as config
 from plgc.rivals.methods import condense_with, method_named
 from plgc.runtime.errors import ArtifactError
@@ -112,7 +113,7 @@ def _key(
     parts = {
         "method": method,
         "graph": fingerprint(load_graph(unlabelled(graph))),
-        "seen": graph._store.get("seen"),
+        "seen": seen_of(graph).to_dict() if "seen" in graph else None,
         "labels": None if labels is None else labels.digest(),
         "nodes": nodes,
         "seed": seed,

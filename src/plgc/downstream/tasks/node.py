@@ -15,8 +15,8 @@ from plgc.downstream.head import Head, HeadSettings, fit_head
 from plgc.downstream.model_file import save_model
 from plgc.downstream.names import NAMELESS, Names
 from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
+from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import node_labels, num_classes
-from plgc.graphs.views.labelled import choose_labels
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs
 

@@ -1,7 +1,7 @@
-"""Tables in text: CSV, TSV and their relatives, read in blocks without pandas; delimiter and header line are found out.
+"""Tables in text: CSV, TSV and the like, read in blocks without pandas; delimiter and header line are guessed.
 
-A column is taken for numbers until a word turns up; then the file is read once more with that column as words. So a
-wide table of numbers takes eight bytes a cell, and a column of long texts that nobody asked for takes nothing.
+A column is read as numbers until a word is found; then the file is read once more with that column as words. So a wide
+table of numbers takes eight bytes a cell, and a column of long texts without a role takes no memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from plgc.graphs.formats.bounded import open_lines
 from plgc.graphs.formats.columns import is_known, listed
-from plgc.graphs.formats.values import MAX_COLUMNS, MAX_VALUES, MISSING, Coder, Column, Table
+from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
+from plgc.graphs.formats.values import Coder, Column, InputTable, Kind, is_number, numbers_of
 from plgc.runtime.errors import GraphError
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -31,7 +31,7 @@ MAX_ROWS = 2**31
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text table is laid out: what parts its cells, lines before the first row, whether that is a header."""
+    """How a text table is laid out: delimiter, lines before the first row, whether that is a header, its cells."""
 
     path: Path
     delimiter: str
@@ -41,13 +41,11 @@ class Layout:
     first: tuple[str, ...]
 
 
-def find_layout(
-    path: Path, roles: Sequence[str], notes: list[str], known: Callable[[str], bool] | None = None
-) -> Layout:
-    """Find out delimiter and header line from the first lines.
+def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Collection[str] | None = None) -> Layout:
+    """Guess delimiter and header line from the first lines.
 
-    The first line is a header where one of its cells is a name (not a mere letter) we know for one of the ``roles``, or
-    where none of them is a number; but not where both of its first cells are ids that are ``known`` already.
+    The first line is a header where one of its cells is a name (not a single letter) that is known for one of the
+    ``roles``, or where none of them is a number; but not where both of its first cells are ``known`` ids.
 
     Raises:
         GraphError: there are no lines, or not two columns of them.
@@ -63,7 +61,7 @@ def find_layout(
     delimiter = _delimiter(path, skipped, line)
     [first] = _sample(path, skipped, delimiter, 1)
     header = any(len(cell) > 1 and is_known(cell, roles) for cell in first) or not any(map(is_number, first))
-    if known is not None and all(known(cell) for cell in first[:2]):
+    if known is not None and all(cell in known for cell in first[:2]):
         header = False
     names = tuple(cell or f"column {place}" for place, cell in enumerate(first, 1))
     if not header:
@@ -74,33 +72,18 @@ def find_layout(
     return Layout(path, delimiter, skipped, header, names, tuple(first))
 
 
-def read_delimited(
-    layout: Layout, ids: Sequence[str] = (), words: Sequence[str] = (), only: Sequence[str] | None = None
-) -> Table:
-    """Read a text table.
-
-    Args:
-        layout: from :func:`find_layout`.
-        ids: columns of node ids.
-        words: columns to read as words whatever they look like: labels, splits.
-        only: the columns to read; by default all.
-    """
-    places = [place for place, name in enumerate(layout.names) if only is None or name in only]
-    coders: dict[int, Coder] = {}
-    for place in places:
-        if layout.names[place] in (*ids, *words):
-            coders[place] = Coder(ids=layout.names[place] in ids)
-    rows, numbers, failed = _pass(layout, places, coders)
-    if failed:
-        coders = {place: Coder(MAX_VALUES) for place in failed}
-        _pass(layout, failed, coders)
-        for place, coder in coders.items():
-            numbers[place] = coder.column()
-    return Table(layout.path.name, rows, {layout.names[place]: numbers[place] for place in places})
+def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:
+    """Read these columns of a text table, each as its kind."""
+    places = {place: kinds[name] for place, name in enumerate(layout.names) if name in kinds}
+    coders = {place: Coder(kind) for place, kind in places.items() if kind != "value"}
+    rows, columns, words = _pass(layout, list(places), coders)
+    if words:
+        columns |= _pass(layout, words, {place: Coder() for place in words})[1]
+    return InputTable(layout.path.name, rows, {layout.names[place]: columns[place] for place in places})
 
 
 def _pass(layout: Layout, places: list[int], coders: dict[int, Coder]) -> tuple[int, dict[int, Column], list[int]]:
-    """Read the file once: row count, columns, and the places of those that are not numbers after all."""
+    """Read the file once: the number of rows, the columns by place, and the places of those that are not numbers."""
     parts: dict[int, list[np.ndarray] | None] = {place: [] for place in places if place not in coders}
     count, width = 0, len(layout.names)
     for block in _blocks(layout):
@@ -125,7 +108,7 @@ def _pass(layout: Layout, places: list[int], coders: dict[int, Coder]) -> tuple[
 
 
 def _blocks(layout: Layout) -> Iterator[list[str]]:
-    """The cells, row after row in one list, for as many rows at a time as make a block."""
+    """The cells of a block of rows at a time, row after row in one list."""
     width = len(layout.names)
     size = max(BLOCK_ROWS * width, BLOCK_CELLS)
     cells: list[str] = []
@@ -169,7 +152,7 @@ def _reader(lines: Iterator[str], delimiter: str) -> Any:
 
 @contextmanager
 def _located(path: Path, reader: Any, skipped: int) -> Iterator[None]:
-    """Errors of the reader come out with the line where they happened."""
+    """Add the line number to errors of the reader."""
     try:
         yield
     except csv.Error as error:
@@ -177,7 +160,7 @@ def _located(path: Path, reader: Any, skipped: int) -> Iterator[None]:
 
 
 def _delimiter(path: Path, skipped: int, first: str) -> str:
-    """The delimiter that parts the first rows into the same number of cells, two or more; most cells win."""
+    """The delimiter that gives the first rows the same number of cells, two or more; the one with most cells wins."""
     tab = path.name.lower().removesuffix(".gz").endswith(".tsv")
     best, most = None, 1
     for delimiter in DELIMITERS:
@@ -198,21 +181,4 @@ def _delimiter(path: Path, skipped: int, first: str) -> str:
             f"{path} has one column only ({first.strip()[:60]!r}): expected cells parted by a comma, tab, semicolon, "
             "bar or space"
         )
-    return likely  # lines of unlike length: the reader says which
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number, and not missing."""
-    return numbers_of([cell]) is not None and cell.lower() not in MISSING
-
-
-def numbers_of(cells: list[str]) -> np.ndarray | None:
-    """Cells as float64 [N], NaN where one is missing; None where one is a word."""
-    try:
-        numbers = np.array(cells, dtype=np.float64)
-    except ValueError:
-        try:
-            numbers = np.array(["nan" if cell.strip().lower() in MISSING else cell for cell in cells], dtype=np.float64)
-        except ValueError:
-            return None
-    return None if "_" in "".join(cells) else numbers  # Python reads 1_0 as ten, nobody else does
+    return likely  # lines of unlike length: reading on says which

@@ -1,7 +1,7 @@
 """Large npz archives are unpacked once, into the cache, so that their arrays can be mapped into memory.
 
-What is unpacked belongs to one path, size and time of change: a file that changes is unpacked anew, and the old folder
-is removed. A folder is there whole or not at all.
+An unpacked folder belongs to one path, size and time of change: a file that changes is unpacked anew, and the old
+folder is removed. A folder is complete or not there at all.
 """
 
 from __future__ import annotations
@@ -16,38 +16,32 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from plgc.graphs.catalog import cache_folder
-from plgc.graphs.formats.bounded import check_unpacked
-from plgc.graphs.formats.npz import KNOWN
+from plgc.graphs.download import cache_folder
+from plgc.graphs.formats.arrays import KNOWN
+from plgc.graphs.formats.limits import check_unpacked
 from plgc.graphs.formats.stored import flush_folder
 from plgc.runtime.files import ENDING, PART, STALE
 
-UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
 FOLDER = "unpacked"
 
 
-def unpacked(path: Path) -> tuple[Path | None, str | None]:
-    """The folder that a large archive is unpacked in, and a sentence where there is something to say.
+def unpack_once(path: Path) -> tuple[Path | None, str | None]:
+    """Unpack an archive, where that has not been done before; return its folder, and a sentence for the user.
 
-    The folder is None for an archive that is small, that cannot be unpacked, or that is none: it is read as it is.
+    The folder is None where the archive cannot be unpacked: it has to be read as it is.
 
     Raises:
         GraphError: it would unpack to more than its size can reasonably hold.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {item.filename.removesuffix(".npy"): item.file_size for item in archive.infolist()}
-            if sizes.get("x", 0) + sizes.get("edge_index", 0) < UNPACKED_FROM:
-                return None, None
-            total = sum(sizes.values())
+            total = sum(item.file_size for item in archive.infolist())
             check_unpacked(path, total)
             target = _target(path)
             if target.is_dir():
                 return target, None
             _unpack(archive, target, total)
     except OSError as error:
-        if not os.path.isfile(path):
-            return None, None
         return None, f"{path.name} cannot be unpacked into the cache ({error.strerror or error}): it is read whole"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
         return None, None  # reading it says what is wrong
@@ -62,16 +56,16 @@ def _target(path: Path) -> Path:
 
 
 def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
-    """Unpack the arrays of our format into a neighbour of the folder, then give it its name."""
+    """Unpack the arrays of our format into a folder beside the target, then rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if (free := shutil.disk_usage(target.parent).free) < total:
         raise OSError(f"it takes {total:,} bytes, {free:,} are free in {target.parent}")
-    held = set(archive.namelist())
+    present = set(archive.namelist())
     work = target.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
         work.mkdir()
         for name in (f"{key}.npy" for key in (*KNOWN, "meta")):
-            if name in held:
+            if name in present:
                 archive.extract(name, work)
         flush_folder(work)
         try:

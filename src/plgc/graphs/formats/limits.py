@@ -1,6 +1,6 @@
-"""Files of strangers, opened with bounds: gzip that does not expand without end, text that is UTF-8, lines that end.
+"""Open files from unknown sources with limits: on the size that gzip unpacks to, on the length of lines, on tables.
 
-Everything that is wrong with a file comes out as a :class:`GraphError` that names it.
+Whatever is wrong with a file is raised as a :class:`GraphError` that names it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import BinaryIO
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 MAX_LINE = 16 * 2**20  # bytes
-MAX_RATIO = 200  # how far gzip may expand …
-FREE_BYTES = 64 * 2**20  # … beyond this size
+MAX_RATIO = 200  # how many times its size gzip or zip may unpack to …
+FREE_BYTES = 64 * 2**20  # … beyond this many bytes
+MAX_TABLE_RATIO = 1000  # how many times its size a file of columns may take in memory …
+FREE_TABLE_BYTES = 2**30  # … beyond this many bytes
+MAX_COLUMNS = 20_000
 CHUNK = 2**18
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -26,11 +29,11 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, unpacking gzip by its first bytes whatever its name is.
+    """Open a file for reading; gzip is recognised by its first bytes, not by its name, and unpacked.
 
     Raises:
         GraphNotFoundError: there is no such file.
-        GraphError: it is a folder, empty, a zip archive, unreadable, damaged, or expands beyond reason.
+        GraphError: it is a folder, empty, a zip archive, unreadable, damaged, or unpacks to more than the limit.
     """
     if not os.path.exists(path):
         raise GraphNotFoundError(f"no such file: {path}")
@@ -45,16 +48,16 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             if start == ZIP:
                 raise GraphError(f"{path} is a zip archive: unpack it first (a single file in gzip is fine)")
             if start.startswith(GZIP):
-                file.seek(-4, os.SEEK_END)  # what it says of its own size spares the work of finding out
+                file.seek(-4, os.SEEK_END)  # the unpacked size as the file declares it: a first, cheap check
                 claimed = int.from_bytes(file.read(4), "little")
-                if claimed > _limit(path):
+                if claimed > _unpacked_limit(path):
                     raise GraphError(
                         f"{path} is cut short, damaged or a decompression bomb: it says it unpacks to {claimed:,} "
                         f"bytes, over {MAX_RATIO} times its size"
                     )
                 file.seek(0)
                 with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield io.BufferedReader(_Bounded(unpacked, path), CHUNK)
+                    yield io.BufferedReader(_LimitedGzip(unpacked, path), CHUNK)
             else:
                 yield file
     except (OSError, EOFError, zlib.error) as error:
@@ -65,16 +68,16 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a text file in UTF-8 and give its lines, ends kept. Raises as :func:`open_bytes` does, also while reading.
+    """Open a text file in UTF-8 as its lines, with their ends. Raises as :func:`open_bytes` does, also while reading.
 
     Raises:
-        GraphError: it is not UTF-8, or a line does not end.
+        GraphError: it is not UTF-8, or a line is too long.
     """
     with open_bytes(path) as file:
         if file.read(2) in UTF16:
             raise GraphError(f"{path} is text in UTF-16: save it as UTF-8")
         file.seek(0)
-        lines = io.BufferedReader(_Lines(file, path), CHUNK)
+        lines = io.BufferedReader(_LimitedLines(file, path), CHUNK)
         try:
             yield io.TextIOWrapper(lines, encoding="utf-8-sig", newline="")
         except UnicodeDecodeError as error:
@@ -86,22 +89,27 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
 
 
 def check_unpacked(path: Path, size: int) -> None:
-    """Raise where an archive is said to unpack to more bytes than its size on disk can reasonably hold."""
-    if size > _limit(path):
+    """Raise where an archive says that it unpacks to more bytes than the limit."""
+    if size > _unpacked_limit(path):
         raise GraphError(
             f"{path} unpacks to {size:,} bytes, over {MAX_RATIO} times its size: this looks like a decompression bomb"
         )
 
 
-def _limit(path: Path) -> int:
+def is_oversized(path: Path, rows: int, columns: int) -> bool:
+    """Whether a table takes far more memory than a file of its size can reasonably hold."""
+    return 8 * rows * columns > max(FREE_TABLE_BYTES, MAX_TABLE_RATIO * os.path.getsize(path))
+
+
+def _unpacked_limit(path: Path) -> int:
     return max(FREE_BYTES, MAX_RATIO * os.path.getsize(path))
 
 
-class _Lines(io.RawIOBase):
-    """A file that is read on as long as its lines end."""
+class _LimitedLines(io.RawIOBase):
+    """A file that raises where a line is longer than the limit."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
-        self.file, self.path, self.open = file, path, 0
+        self.file, self.path, self.length = file, path, 0
 
     def readable(self) -> bool:
         return True
@@ -109,18 +117,18 @@ class _Lines(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         chunk = self.file.read(len(buffer))
         last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
-        self.open = self.open + len(chunk) if last < 0 else len(chunk) - last
-        if self.open > MAX_LINE:
+        self.length = self.length + len(chunk) if last < 0 else len(chunk) - last
+        if self.length > MAX_LINE:
             raise GraphError(f"{self.path}: a line is longer than {MAX_LINE:,} bytes: this is no table")
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
 
-class _Bounded(io.RawIOBase):
-    """What a gzip file unpacks to, until it is more than its size on disk can reasonably hold."""
+class _LimitedGzip(io.RawIOBase):
+    """An unpacked gzip file that raises where it is longer than the limit."""
 
     def __init__(self, file: gzip.GzipFile, path: Path) -> None:
-        self.file, self.path, self.limit = file, path, _limit(path)
+        self.file, self.path, self.limit = file, path, _unpacked_limit(path)
 
     def readable(self) -> bool:
         return True
