@@ -47,13 +47,10 @@ class GraphEntry:
 
 
 def list_graphs() -> list[GraphEntry]:
-    """Every graph that can be loaded by name, each once, in the order of look-up: local, cached, then the others."""
-    entries: dict[str, GraphEntry] = {}
-    for where, folder in (("PLGC_DATA", _data_folder()), ("cache", cache_folder())):
-        for path in _npz_files(folder):
-            key = normalised(path.stem)
-            if key != EMBEDDED or where == "PLGC_DATA":
-                entries.setdefault(key, GraphEntry(display_name(path.stem), where, **_counts(path)))
+    """Every graph that can be loaded by name, each once: those in ``$PLGC_DATA``, in the cache, then the others."""
+    entries = {
+        key: GraphEntry(display_name(path.stem), where, **_counts(path)) for key, (where, path) in _files().items()
+    }
     entries.setdefault(EMBEDDED, GraphEntry(EMBEDDED, "embedded", nodes=3000, edges=13500, features=1000, classes=7))
     for name, one in DOWNLOADS.items():
         entries.setdefault(name, GraphEntry(name, "download", one.nodes, one.edges, one.features, one.classes))
@@ -78,15 +75,13 @@ def get_graph(name: str) -> Path:
 
 def find_graph(name: str) -> Path | Data:
     """Return the npz file of a named graph as :func:`get_graph` does, or the embedded graph itself."""
-    key = normalised(name)
-    if (path := _match(_data_folder(), key)) is not None:
-        return path
+    key, files = normalised(name), _files()
+    if key in files:
+        return files[key][1]
     if key == EMBEDDED:
         graph = citation_graph()
         graph.name = EMBEDDED
         return graph
-    if (path := _match(cache_folder(), key)) is not None:
-        return path
     if key not in DOWNLOADS:
         raise GraphNotFoundError(_unknown(name))
     return _download(key, DOWNLOADS[key])
@@ -97,16 +92,14 @@ def graph_file(name: str) -> Path | None:
 
     Nothing is downloaded.
     """
-    key = normalised(name)
-    if (path := _match(_data_folder(), key)) is not None or key == EMBEDDED:
-        return path
-    return _match(cache_folder(), key) or (_cached(key) if key in DOWNLOADS else None)
+    key, files = normalised(name), _files()
+    return files[key][1] if key in files else _cached(key) if key in DOWNLOADS else None
 
 
 def is_known(name: str) -> bool:
     """Whether the catalogue has this name, without downloading anything."""
     key = normalised(name)
-    return key == EMBEDDED or key in DOWNLOADS or any(_match(f, key) for f in (_data_folder(), cache_folder()))
+    return key == EMBEDDED or key in DOWNLOADS or key in _files()
 
 
 def normalised(name: str) -> str:
@@ -130,14 +123,17 @@ def _data_folder() -> Path | None:
     return folder
 
 
-def _npz_files(folder: Path | None) -> list[Path]:
-    if folder is None or not folder.is_dir():
-        return []
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() == ".npz" and p.name[0] != "." and p.is_file())
-
-
-def _match(folder: Path | None, key: str) -> Path | None:
-    return next((path for path in _npz_files(folder) if normalised(path.stem) == key), None)
+def _files() -> dict[str, tuple[str, Path]]:
+    """The npz files that are here, by normalised name: where each was found, and its path."""
+    found: dict[str, tuple[str, Path]] = {}
+    for where, folder in ((DATA_VARIABLE, _data_folder()), ("cache", cache_folder())):
+        for path in sorted(folder.iterdir()) if folder is not None and folder.is_dir() else ():
+            key = normalised(path.stem)
+            if where == "cache" and key == EMBEDDED:
+                continue  # it is always made anew
+            if path.suffix.lower() == ".npz" and path.name[0] != "." and path.is_file():
+                found.setdefault(key, (where, path))
+    return found
 
 
 def _counts(path: Path) -> dict[str, int | None]:

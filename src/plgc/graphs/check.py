@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.attributes import attribute
-from plgc.graphs.features import check_matrix
+from plgc.graphs.features import check_matrix, to_scipy
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 
@@ -145,14 +145,8 @@ def _check_features(x: Any, nodes: int) -> None:
 def _is_constant(x: Tensor) -> bool:
     if x.layout == torch.strided:
         return all(bool((block == x[0]).all()) for _, block in mapped.blocks(x))
-    csr = _as_csr(x)
-    values, columns = csr.values(), csr.col_indices()
-    filled = values != 0
-    values, columns = values[filled], columns[filled]
-    counts = torch.bincount(columns, minlength=x.size(1))
-    low = torch.zeros(x.size(1), dtype=values.dtype).scatter_reduce(0, columns, values, "amin", include_self=False)
-    high = torch.zeros(x.size(1), dtype=values.dtype).scatter_reduce(0, columns, values, "amax", include_self=False)
-    return bool(((counts == 0) | ((counts == x.size(0)) & (low == high))).all())
+    matrix = to_scipy(_as_csr(x))
+    return bool((matrix.max(axis=0) != matrix.min(axis=0)).nnz == 0)
 
 
 def _as_csr(x: Tensor) -> Tensor:

@@ -87,20 +87,12 @@ def load_graph(
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    data = open_graph(
-        source,
-        nodes_table=nodes_table,
-        columns=columns,
-        features=features,
-        features_seed=features_seed,
-        notice=notice,
-    )
+    data = open_graph(source, nodes_table, columns, features, features_seed, notice)
     return choose_split(data, split, seed)
 
 
 def open_graph(
     source: Any,
-    *,
     nodes_table: Any = None,
     columns: TableColumns | None = None,
     features: str | None = None,

@@ -10,20 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.check import MASKS, MAX_NODES
-from plgc.graphs.features import as_features
-from plgc.graphs.formats.classes import encode_labels, mask_column, split_masks
-from plgc.graphs.formats.columns import TableColumns, find_roles, listed, may_be_label, plain
-from plgc.graphs.formats.feature_columns import encode_features
+from plgc.graphs.check import MAX_NODES
+from plgc.graphs.formats.columns import TableColumns, find_roles, listed
+from plgc.graphs.formats.node_columns import encode_nodes
 from plgc.graphs.formats.values import Column, InputTable, Kind, column_of
 from plgc.runtime.errors import GraphError, SettingError
-
-SPARSE_COLUMNS, SPARSE_DENSITY = 64, 0.1  # features with as many columns and fewer non-zeros become CSR
 
 
 @dataclass(frozen=True)
@@ -32,56 +26,6 @@ class Attributes:
 
     names: list[str]
     column: Callable[[str, Kind], Column]
-
-
-def encode_nodes(
-    table: InputTable, roles: Mapping[str, str], columns: TableColumns, notes: list[str]
-) -> dict[str, Any]:
-    """Features, labels, masks and names, as attributes of a ``Data``, from a node table.
-
-    Args:
-        table: with the columns of ``roles`` read as words.
-        roles: which columns are node_id, label and split.
-        columns: what the user said.
-        notes: a sentence on everything that was guessed is added.
-
-    Raises:
-        GraphError: a column the user named cannot have that role.
-        SettingError: a feature column does not exist.
-    """
-    found: dict[str, Any] = {}
-    used = set(roles.values())
-
-    def place(name: str) -> str:
-        return f"{table.name}: {name!r}"
-
-    if "label" in roles:
-        name = roles["label"]
-        y, names = encode_labels(table.columns[name], columns.classes, place(name), columns.label is None, notes)
-        found |= {"y": None if y is None else torch.from_numpy(y), "class_names": names}
-    masks: dict[str, np.ndarray] = {}
-    if "split" in roles:
-        name = roles["split"]
-        masks = split_masks(table.columns[name], place(name), columns.split is None)
-        used -= set() if masks else {name}
-        found["split_origin"] = f"the table's own split (column {name})" if masks else None
-    for name, column in table.columns.items():
-        if plain(name) in MASKS and name not in (columns.features or ()):
-            used.add(name)
-            if not found.get("split_origin"):
-                masks[plain(name)] = mask_column(column, place(name))
-    features = columns.features
-    if features is None:
-        doubtful = [name for name in table.columns if name not in used and may_be_label(name)]
-        if doubtful:
-            notes.append(
-                f"{table.name}: {listed(doubtful)} left out, since by name it may be a label too; to use it, name all "
-                "feature columns"
-            )
-        features = [name for name in table.columns if name not in used and name not in doubtful]
-    x, names = encode_features(table, features, columns, notes)
-    found |= {key: torch.from_numpy(mask) for key, mask in masks.items()}
-    return found if x is None else found | {"x": _sparse_or_dense(x), "feature_names": names}
 
 
 def build_graph(
@@ -160,12 +104,6 @@ def build_from_attributes(
     edge_roles = find_roles(f"{where}, edges", edges.names, ("weight",), columns, notes)
     weight = edges.column(edge_roles["weight"], "value") if edge_roles else None
     return build_graph(name, where, ends, weight, (where, ids, encoded), notes)
-
-
-def _sparse_or_dense(x: np.ndarray) -> Tensor | None:
-    """Features in the form that is cheaper to work with: a wide table of mostly zeros, a bag of words, as CSR."""
-    wide = x.shape[1] >= SPARSE_COLUMNS and np.count_nonzero(x) < SPARSE_DENSITY * x.size
-    return as_features(sp.csr_matrix(x)) if wide else torch.from_numpy(x)
 
 
 def _edge_index(ends: tuple[Column, Column], ids: list[str], edges: str, owner: str) -> np.ndarray:

@@ -11,16 +11,12 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from plgc.graphs.formats.columns import is_known, listed
 from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
-from plgc.graphs.formats.values import Coder, Column, InputTable, Kind, is_number, numbers_of
+from plgc.graphs.formats.values import Coder, InputTable, Kind, Numbers, is_number
 from plgc.runtime.errors import GraphError
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -74,89 +70,71 @@ def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Colle
 
 def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:
     """Read these columns of a text table, each as its kind."""
-    places = {place: kinds[name] for place, name in enumerate(layout.names) if name in kinds}
-    coders = {place: Coder(kind) for place, kind in places.items() if kind != "value"}
-    rows, columns, words = _pass(layout, list(places), coders)
-    if words:
-        columns |= _pass(layout, words, {place: Coder() for place in words})[1]
-    return InputTable(layout.path.name, rows, {layout.names[place]: columns[place] for place in places})
+    places = [place for place, name in enumerate(layout.names) if name in kinds]
+    collectors: dict[int, Numbers | Coder] = {}
+    for place in places:
+        kind = kinds[layout.names[place]]
+        collectors[place] = Numbers() if kind == "value" else Coder(kind)
+    rows = _collect(layout, collectors)
+    columns = {place: one.column() for place, one in collectors.items()}
+    coders = {place: Coder() for place in places if columns[place] is None}  # they are not numbers
+    if coders:
+        _collect(layout, coders)
+    found = {layout.names[place]: columns[place] or coders[place].column() for place in places}
+    return InputTable(layout.path.name, rows, found)
 
 
-def _pass(layout: Layout, places: list[int], coders: dict[int, Coder]) -> tuple[int, dict[int, Column], list[int]]:
-    """Read the file once: the number of rows, the columns by place, and the places of those that are not numbers."""
-    parts: dict[int, list[np.ndarray] | None] = {place: [] for place in places if place not in coders}
-    count, width = 0, len(layout.names)
-    for block in _blocks(layout):
-        count += len(block) // width
-        if count >= MAX_ROWS:
-            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
-        for place in places:
-            cells = block[place::width]
-            if place in coders:
-                coders[place].add(list(map(str.strip, cells)))
-            elif (collected := parts[place]) is not None:
-                numbers = numbers_of(cells)
-                if numbers is None:
-                    parts[place] = None
-                else:
-                    collected.append(numbers)
-    columns = {
-        place: Column(numbers=np.concatenate([np.zeros(0), *part])) for place, part in parts.items() if part is not None
-    }
-    columns |= {place: coder.column() for place, coder in coders.items()}
-    return count, columns, [place for place, part in parts.items() if part is None]
-
-
-def _blocks(layout: Layout) -> Iterator[list[str]]:
-    """The cells of a block of rows at a time, row after row in one list."""
+def _collect(layout: Layout, collectors: Mapping[int, Numbers | Coder]) -> int:
+    """Read the file once, and add every column to the collector of its place; return the number of rows."""
     width = len(layout.names)
     size = max(BLOCK_ROWS * width, BLOCK_CELLS)
-    cells: list[str] = []
-    with open_lines(layout.path) as lines:
-        reader = _reader(itertools.islice(lines, layout.skipped, None), layout.delimiter)
-        with _located(layout.path, reader, layout.skipped):
-            if layout.header:
-                next(reader)
-            for row in reader:
-                if len(row) == width:
-                    cells.extend(row)
-                elif any(row):
-                    raise GraphError(
-                        f"{layout.path}: line {reader.line_num + layout.skipped} has {len(row)} cell(s), the first "
-                        f"line has {width}: every line needs the same number; a cell that holds the delimiter must be "
-                        "in quotes"
-                    )
-                if len(cells) >= size:
-                    yield cells
-                    cells = []
-    if cells:
-        yield cells
+    count, cells = 0, []
+
+    def add() -> None:
+        for place, one in collectors.items():
+            one.add(cells[place::width])
+        cells.clear()
+
+    rows = _rows(layout.path, layout.skipped, layout.delimiter)
+    if layout.header:
+        next(rows)
+    for line, row in rows:
+        if len(row) == width:
+            cells.extend(row)
+            count += 1
+        elif any(row):
+            raise GraphError(
+                f"{layout.path}: line {line} has {len(row)} cell(s), the first line has {width}: every line needs the "
+                "same number; a cell that holds the delimiter must be in quotes"
+            )
+        if len(cells) >= size:
+            add()
+        if count >= MAX_ROWS:
+            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
+    add()
+    return count
 
 
 def _sample(path: Path, skipped: int, delimiter: str, count: int) -> list[list[str]]:
     """The first few rows that are not blank."""
-    with open_lines(path) as lines:
-        reader = _reader(itertools.islice(lines, skipped, None), delimiter)
-        with _located(path, reader, skipped):
-            rows = list(itertools.islice(filter(any, reader), count))
+    rows = list(itertools.islice((row for _, row in _rows(path, skipped, delimiter) if any(row)), count))
     if (widest := max(map(len, rows), default=0)) > MAX_COLUMNS:
         raise GraphError(f"{path} has {widest:,} columns, the limit is {MAX_COLUMNS:,}")
     return [[cell.strip() for cell in row] for row in rows]
 
 
-def _reader(lines: Iterator[str], delimiter: str) -> Any:
-    if delimiter == " ":
-        lines = (re.sub(r"[ \t]+", " ", line.strip()) for line in lines)
-    return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != "\t", strict=True)
-
-
-@contextmanager
-def _located(path: Path, reader: Any, skipped: int) -> Iterator[None]:
-    """Add the line number to errors of the reader."""
-    try:
-        yield
-    except csv.Error as error:
-        raise GraphError(f"{path}: line {reader.line_num + skipped} cannot be read ({error})") from error
+def _rows(path: Path, skipped: int, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows after some lines, each with the number of its last line; errors name the line."""
+    with open_lines(path) as lines:
+        lines = itertools.islice(lines, skipped, None)
+        if delimiter == " ":
+            lines = (re.sub(r"[ \t]+", " ", line.strip()) for line in lines)
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != "\t", strict=True)
+        try:
+            for row in reader:
+                yield reader.line_num + skipped, row
+        except csv.Error as error:
+            raise GraphError(f"{path}: line {reader.line_num + skipped} cannot be read ({error})") from error
 
 
 def _delimiter(path: Path, skipped: int, first: str) -> str:

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 
-MAX_LINE = 16 * 2**20  # bytes
+MAX_LINE = 16 * 2**20  # characters
 MAX_RATIO = 200  # how many times its size gzip or zip may unpack to …
 FREE_BYTES = 64 * 2**20  # … beyond this many bytes
 MAX_TABLE_RATIO = 1000  # how many times its size a file of columns may take in memory …
@@ -28,7 +28,7 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading; gzip is recognised by its first bytes, not by its name, and unpacked.
 
     Raises:
@@ -56,8 +56,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
                         f"bytes, over {MAX_RATIO} times its size"
                     )
                 file.seek(0)
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield io.BufferedReader(_LimitedGzip(unpacked, path), CHUNK)
+                with _LimitedGzip(file, path) as unpacked:
+                    yield io.BufferedReader(unpacked, CHUNK)  # pyright: ignore[reportArgumentType]
             else:
                 yield file
     except (OSError, EOFError, zlib.error) as error:
@@ -77,9 +77,9 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
         if file.read(2) in UTF16:
             raise GraphError(f"{path} is text in UTF-16: save it as UTF-8")
         file.seek(0)
-        lines = io.BufferedReader(_LimitedLines(file, path), CHUNK)
         try:
-            yield io.TextIOWrapper(lines, encoding="utf-8-sig", newline="")
+            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+                yield _limited_lines(text, path)
         except UnicodeDecodeError as error:
             before = error.object[max(0, error.start - 20) : error.start].decode("utf-8", "replace")
             raise GraphError(
@@ -105,48 +105,25 @@ def _unpacked_limit(path: Path) -> int:
     return max(FREE_BYTES, MAX_RATIO * os.path.getsize(path))
 
 
-class _LimitedLines(io.RawIOBase):
-    """A file that raises where a line is longer than the limit."""
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self.file, self.path, self.length = file, path, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-        chunk = self.file.read(len(buffer))
-        last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
-        self.length = self.length + len(chunk) if last < 0 else len(chunk) - last
-        if self.length > MAX_LINE:
-            raise GraphError(f"{self.path}: a line is longer than {MAX_LINE:,} bytes: this is no table")
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
+def _limited_lines(file: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    while line := file.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            raise GraphError(f"{path}: a line is longer than {MAX_LINE:,} characters: this is no table")
+        yield line
 
 
-class _LimitedGzip(io.RawIOBase):
-    """An unpacked gzip file that raises where it is longer than the limit."""
+class _LimitedGzip(gzip.GzipFile):
+    """A gzip file that raises where it unpacks to more than the limit."""
 
-    def __init__(self, file: gzip.GzipFile, path: Path) -> None:
-        self.file, self.path, self.limit = file, path, _unpacked_limit(path)
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        super().__init__(fileobj=file)
+        self.path, self.limit = path, _unpacked_limit(path)
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self.file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self.file.tell()
-
-    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-        count = self.file.readinto(buffer)
-        if self.file.tell() > self.limit:
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        if self.tell() > self.limit:
             raise GraphError(
                 f"{self.path} unpacks to more than {self.limit:,} bytes, over {MAX_RATIO} times its size: this looks "
                 "like a decompression bomb; unpack it yourself if you trust it"
             )
-        return count
+        return content

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
-from plgc.graphs.formats.classes import labels_of
+from plgc.graphs.formats.node_columns import labels_of
 from plgc.runtime.errors import GraphError
 
 

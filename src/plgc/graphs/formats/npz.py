@@ -1,13 +1,21 @@
 """Our interchange format: one npz archive of the arrays of :mod:`plgc.graphs.formats.arrays`, without pickle.
 
-A large archive is unpacked into the cache once (:mod:`plgc.graphs.formats.unpack`) and mapped from there.
+A large archive is unpacked into the cache once, and its arrays are mapped into memory from there. An unpacked folder
+belongs to one path, size and time of change: a file that changes is unpacked anew, and the old folder is removed. A
+folder is complete or not there at all.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import os
+import shutil
+import time
+import uuid
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +23,16 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
+from plgc.graphs.download import cache_folder
 from plgc.graphs.features import as_features
-from plgc.graphs.formats import stored, unpack
+from plgc.graphs.formats import stored
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.limits import check_unpacked
 from plgc.runtime.errors import GraphError, GraphNotFoundError
-from plgc.runtime.files import write_atomically
+from plgc.runtime.files import ENDING, PART, STALE, write_atomically
 
 UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
+FOLDER = "unpacked"
 
 
 def read(path: Path) -> Data:
@@ -36,7 +46,7 @@ def read(path: Path) -> Data:
         raise GraphNotFoundError(f"no such file: {path}")
     if os.path.isdir(path):
         raise GraphError(f"{path} is a folder, expected an npz file")
-    folder, note = unpack.unpack_once(path) if _is_large(path) else (None, None)
+    folder, note = _unpack_once(path) if _is_large(path) else (None, None)
     raw = _read_archive(path) if folder is None else stored.read(folder)
     raw.name = path.stem
     if note is not None:
@@ -88,3 +98,66 @@ def _is_large(path: Path) -> bool:
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError):
         return False  # reading it says what is wrong
     return sizes.get("x.npy", 0) + sizes.get("edge_index.npy", 0) >= UNPACKED_FROM
+
+
+def _unpack_once(path: Path) -> tuple[Path | None, str | None]:
+    """Unpack an archive, where that has not been done before; return its folder, and a sentence for the user.
+
+    The folder is None where the archive cannot be unpacked: it has to be read as it is.
+
+    Raises:
+        GraphError: it would unpack to more than its size can reasonably hold.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(item.file_size for item in archive.infolist())
+            check_unpacked(path, total)
+            target = _target(path)
+            if target.is_dir():
+                return target, None
+            _unpack(archive, target, total)
+    except OSError as error:
+        return None, f"{path.name} cannot be unpacked into the cache ({error.strerror or error}): it is read whole"
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return None, None  # reading it says what is wrong
+    return target, f"{path.name} is unpacked, once, into {target} ({total / 2**30:.2f} GiB)"
+
+
+def _target(path: Path) -> Path:
+    stat = path.stat()
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+    state = hashlib.sha256(f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
+    return cache_folder() / FOLDER / f"{path.stem}-{place}-{state}"
+
+
+def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
+    """Unpack the arrays of our format into a folder beside the target, then rename it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(target.parent).free) < total:
+        raise OSError(f"it takes {total:,} bytes, {free:,} are free in {target.parent}")
+    present = set(archive.namelist())
+    work = target.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
+    try:
+        work.mkdir()
+        for name in (f"{key}.npy" for key in (*KNOWN, "meta")):
+            if name in present:
+                archive.extract(name, work)
+        stored.flush_folder(work)
+        try:
+            work.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was quicker
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _remove_old(target)
+
+
+def _remove_old(target: Path) -> None:
+    """Remove what the same file was unpacked into before it changed, and what killed processes have left."""
+    place = target.name.rpartition("-")[0]
+    for other in target.parent.iterdir():
+        with contextlib.suppress(OSError):
+            stale = other.name.startswith(PART) and time.time() - other.stat().st_mtime >= STALE
+            if stale or (other.name.rpartition("-")[0] == place and other != target):
+                shutil.rmtree(other, ignore_errors=True)

@@ -14,10 +14,11 @@ from typing import Any
 from torch_geometric.data import Data
 
 from plgc.graphs.formats import is_frame
-from plgc.graphs.formats.assemble import build_graph, encode_nodes
+from plgc.graphs.formats.assemble import build_graph
 from plgc.graphs.formats.columns import TableColumns, find_roles, listed
 from plgc.graphs.formats.delimited import Layout, find_layout, read_delimited
 from plgc.graphs.formats.frames import frame_columns, parquet_columns, read_frame, read_parquet
+from plgc.graphs.formats.node_columns import encode_nodes
 from plgc.graphs.formats.values import InputTable, Kind, is_number
 from plgc.runtime.errors import GraphError
 
@@ -78,7 +79,9 @@ def _read_table(
     if layout is not None and not layout.header and "node_id" in roles and columns.features is None:
         found = _last_as_label(found, layout, notes)
     kinds: dict[str, Kind] = {} if "source" in roles else dict.fromkeys(names, "value")
-    return read_columns(kinds | {column: KINDS.get(role, "value") for role, column in found.items()}), found
+    for role, column in found.items():
+        kinds[column] = KINDS.get(role, "value")
+    return read_columns(kinds), found
 
 
 def _ids(table: InputTable, name: str) -> list[str]:

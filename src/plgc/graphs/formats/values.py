@@ -80,8 +80,25 @@ def column_of(values: Any, kind: Kind = "value") -> Column:
     return coder.column()
 
 
+class Numbers:
+    """Collects numbers; it is given up where a cell is a word."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] | None = []
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Add the next cells."""
+        if self.parts is not None:
+            numbers = numbers_of(cells)
+            self.parts = None if numbers is None else [*self.parts, numbers]
+
+    def column(self) -> Column | None:
+        """All numbers that were added; None where a cell was a word."""
+        return None if self.parts is None else Column(numbers=np.concatenate([np.zeros(0), *self.parts]))
+
+
 class Coder:
-    """Gives numbers to words in the order in which they come; they are added in blocks."""
+    """Collects words, with a number for each different one in the order in which they come."""
 
     def __init__(self, kind: Kind = "value") -> None:
         self.rows, self.most = 0, MAX_VALUES if kind == "value" else None
@@ -90,18 +107,19 @@ class Coder:
         self.known.default_factory = self.known.__len__
         self.parts: list[np.ndarray] | None = []
 
-    def add(self, values: Sequence[str | None]) -> None:
-        """Add the next values, None or empty where one is missing."""
-        self.rows += len(values)
+    def add(self, cells: Sequence[str | None]) -> None:
+        """Add the next cells, None or empty where one is missing."""
+        self.rows += len(cells)
         if self.parts is None:
             return
-        self.parts.append(np.fromiter(map(self.known.__getitem__, values), np.int64, len(values)))
+        codes = (self.known[cell and cell.strip()] for cell in cells)
+        self.parts.append(np.fromiter(codes, np.int64, len(cells)))
         if self.most is not None and len(self.known) > self.most + len(self.missing) + 1:
             self.parts = None
             self.known.clear()
 
     def column(self) -> Column:
-        """All values that were added."""
+        """All words that were added."""
         kept = [word for word in self.known if word is not None and word.lower() not in self.missing]
         if self.parts is None or (self.most is not None and len(kept) > self.most):
             return Column(codes=np.full(self.rows, -1), words=None)
@@ -112,7 +130,7 @@ class Coder:
         return Column(codes=codes, words=kept)
 
 
-def numbers_of(cells: list[str]) -> np.ndarray | None:
+def numbers_of(cells: Sequence[str]) -> np.ndarray | None:
     """Cells of text as float64 [N], NaN where one is missing; None where one is a word."""
     try:
         numbers = np.array(cells, dtype=np.float64)
@@ -137,8 +155,7 @@ def _object_array(values: list[Any]) -> np.ndarray:
 
 def _simplified(array: np.ndarray) -> np.ndarray:
     """Python objects as numbers or as a matrix, where all of them are; else as they are, missing ones None."""
-    items = array.tolist()
-    values = [None if value is None or (isinstance(value, float) and value != value) else value for value in items]
+    values: list[Any] = [None if isinstance(value, float) and value != value else value for value in array.tolist()]
     kinds = {type(value) for value in values if value is not None}
     complete = all(value is not None for value in values)
 
