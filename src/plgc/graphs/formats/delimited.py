@@ -62,7 +62,7 @@ def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Colle
     names = tuple(cell or f"column {place}" for place, cell in enumerate(first, 1))
     if not header:
         names = tuple(f"column {place}" for place in range(1, len(first) + 1))
-        notes.append(f"{path.name}: no header line; its columns go by 'column 1' to 'column {len(first)}'")
+        notes.append(f"{path.name}: no header line; its columns are called 'column 1' to 'column {len(first)}'")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise GraphError(f"{path}: {len(twice)} column name(s) occur twice ({listed(twice)}): give each its own")
     return Layout(path, delimiter, skipped, header, names, tuple(first))

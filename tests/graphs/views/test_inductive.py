@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -64,6 +66,28 @@ def test_the_cut_is_the_subgraph_of_its_nodes(graph: Data, part: str) -> None:
     for key in ("y", "y_multi"):
         assert torch.equal(cut[key], graph[key][mask])
     assert cut.name == graph.name
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_training_subgraph_is_the_induced_one(demo_graph: Data, sparse: bool) -> None:
+    graph = load_graph(demo_graph)
+    if not sparse:
+        graph.x = graph.x.to_dense()
+    graph.edge_weight = torch.arange(graph.num_edges, dtype=torch.float32)
+    kept = demo_graph.train_mask.nonzero().flatten().numpy()
+    matrix = sp.csr_matrix((graph.edge_weight.numpy() + 1, graph.edge_index.numpy()), shape=(600, 600))
+    expected = matrix[kept][:, kept].tocoo()
+    cut = training_subgraph(graph)
+    assert cut.num_nodes == len(kept) == 80
+    np.testing.assert_array_equal(cut.edge_index.numpy(), np.stack([expected.row, expected.col]))
+    np.testing.assert_array_equal(cut.edge_weight.numpy() + 1, expected.data)
+    assert cut.x.layout == (torch.sparse_csr if sparse else torch.strided)
+    assert torch.equal(cut.x.to_dense(), demo_graph.x.to_dense()[kept])
+    assert torch.equal(cut.y, demo_graph.y[kept])
+    assert bool(cut.train_mask.all())
+    assert not bool((cut.val_mask | cut.test_mask).any())
+    assert cut.split_origin.endswith("training nodes only")
+    assert load_graph(cut).num_nodes == 80
 
 
 def test_the_two_cuts_share_no_node_and_no_edge(graph: Data) -> None:
