@@ -68,11 +68,11 @@ MOVED = {
     "tasks.classifier": "downstream.tasks.classifier",
     "tasks.cluster": "downstream.tasks.cluster",
     "tasks.link": "downstream.tasks.link",
-    "tasks.link_model": "downstream.tasks.link_model",
+    "tasks.link_model": "downstream.models",
     "tasks.metrics": "downstream.tasks.metrics",
     "tasks.model_file": "downstream.model_file",
     "tasks.names": "downstream.names",
-    "tasks.node": "downstream.tasks.node",
+    "tasks.node": "downstream.models",
     "tasks": "downstream.tasks",
     "methods": "rivals.methods",
     "references": "rivals.controls",
@@ -116,6 +116,9 @@ MOVED = {
     "engine.run": "sources.engine.run",
     "engine.tasks": "sources.engine.tasks",
     "engine": "sources.engine",
+    "report.projection": "report.facts.projection",
+    "report.scores": "report.facts.scores",
+    "report.text": "report.formatting",
     "figures": "demo.figure",
 }
 
