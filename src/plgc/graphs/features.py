@@ -56,11 +56,7 @@ def as_features(x: Any) -> Tensor | None:
 def csr_features(indptr: Any, indices: Any, values: Any, shape: Any) -> Tensor | None:
     """Return CSR parts as a float32 ``torch.sparse_csr`` tensor, columns sorted and duplicates summed.
 
-    Args:
-        indptr: [N + 1] integers, where each row starts.
-        indices: [nnz] integers, the column of each value.
-        values: [nnz] numbers.
-        shape: (N, F).
+    The parts are those of scipy: ``indptr`` [N + 1], ``indices`` and ``values`` [nnz], ``shape`` (N, F).
 
     Raises:
         GraphError: the parts are not a CSR matrix of that shape; the message names the part and the value.

@@ -77,20 +77,10 @@ def build_from_attributes(
     edges: Attributes,
     columns: TableColumns | None,
 ) -> Data:
-    """A raw graph from nodes and edges with attributes.
+    """Put together nodes, by ``ids`` in order, and edges, by the ids of their ``ends``, that both have attributes.
 
-    Args:
-        name: of the graph.
-        where: its name in messages.
-        ids: of the nodes, in order.
-        nodes: their attributes.
-        ends: ids of every edge's two ends.
-        edges: their attributes.
-        columns: which attribute is the label, the split, the weight, a feature.
-
-    Raises:
-        GraphError: ids occur twice, edges name other nodes, or an attribute cannot have the role it was named for.
-        SettingError: an attribute that was named does not exist, or an id was named: they are fixed here.
+    ``columns`` says which attribute is the label, the split, the weight, a feature; ids are fixed here, and naming a
+    column for them is an error. ``where`` is the graph's name in messages.
     """
     columns, notes = columns or TableColumns(), []
     if fixed := columns.given(("source", "target", "node_id")):

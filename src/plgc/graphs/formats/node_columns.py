@@ -38,11 +38,7 @@ def encode_nodes(
 ) -> dict[str, Any]:
     """Features, labels, masks and names, as attributes of a ``Data``, from a node table.
 
-    Args:
-        table: with the columns of ``roles`` read as words.
-        roles: which columns are node_id, label and split.
-        columns: what the user said.
-        notes: a sentence on everything that was guessed is added.
+    ``roles`` says which columns are node_id, label and split (read as ids and words), ``columns`` what the user chose.
 
     Raises:
         GraphError: a column the user named cannot have that role.
@@ -88,15 +84,9 @@ def _labels(
 ) -> tuple[np.ndarray | None, list[str] | None]:
     """Return class numbers, −1 where there is none, and the classes' names.
 
-    Whole numbers that are 0, 1, … already stay, and need no names. Everything else is numbered in order of its names.
-
-    Args:
-        column: the labels, read as words.
-        classes: the names of the classes in their order; None for those that occur.
-        place: the column's name in messages.
-        guessed: whether the column is only guessed to be the label; if its values are no classes, it is left out
-            (None, None), and the reason is added to the notes.
-        notes: sentences on what was guessed.
+    Whole numbers that are 0, 1, … already stay, and need no names. Everything else is numbered in order of its names,
+    or in the order of ``classes``. A column that was only guessed to be the label, and whose values are no classes, is
+    left out (None, None). ``place`` is the column's name in messages.
     """
     words, codes = column.coded()
     if classes is not None:

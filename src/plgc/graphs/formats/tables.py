@@ -28,22 +28,10 @@ KINDS: dict[str, Kind] = {"source": "id", "target": "id", "node_id": "id", "labe
 
 
 def read(edges: Any, nodes_table: Any = None, columns: TableColumns | None = None) -> Data:
-    """Read a graph from an edge list and, where there is one, a node table.
+    """Read a graph from an edge list and, where there is one, a node table: paths or data frames.
 
-    Args:
-        edges: a path or a data frame (pandas or polars).
-        nodes_table: likewise; without it the graph has no features.
-        columns: which column is what; guessed where it does not say.
-
-    Returns:
-        A raw ``Data`` for :func:`plgc.load_graph`, with ``node_ids``, ``notes`` and, where there are any,
-        ``class_names`` and ``feature_names``.
-
-    Raises:
-        GraphNotFoundError: a file is missing.
-        GraphError: a table cannot be read, or the two do not fit; the message names the place.
-        MissingExtraError: Parquet without pyarrow.
-        SettingError: a column that was named does not exist.
+    The raw ``Data`` has ``node_ids``, ``notes`` and, where there are any, ``class_names`` and ``feature_names``. Raises
+    as :func:`plgc.load_graph` does; messages name the place in the table.
     """
     columns, notes, nodes = columns or TableColumns(), [], None
     if nodes_table is not None:
