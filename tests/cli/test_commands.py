@@ -127,7 +127,7 @@ def test_demo(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     tiny = save_npz(citation_graph(nodes=100, classes=2, features=30), tmp_path / "tiny.npz")
     done = run("demo", "--graph", tiny, "--device", "cpu", "-o", tmp_path / "demo")
     assert (done.code, done.err) == (0, "")
-    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Left behind: "):
+    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Written: "):
         assert word in done.out
 
 

@@ -12,22 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named
-from plgc.cli.inputs import check_not_input
-from plgc.cli.messages import Quiet, Verbose, working
-from plgc.cli.options import (
-    Column,
-    Device,
-    Features,
-    FeaturesSeed,
-    Graph,
-    Json,
-    NodesTable,
-    Standardize,
-    check_device,
-    examples,
-)
-from plgc.cli.output import facts, show
+from plgc.cli.inputs import GraphOptions, check_not_input
+from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
+from plgc.cli.output import facts, show, working
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import check_writable, write_atomically
 
@@ -46,6 +33,7 @@ SEARCHED = 20_000  # ids among which the nearest to a misspelt one is looked for
 Answer = tuple[list[list[Any]], dict[str, Any], tuple[str, str, str]]  # the CSV's rows, JSON values, words for people
 
 
+@takes(GraphOptions)
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by 'plgc train'.")],
     graph: Graph,
@@ -54,15 +42,9 @@ def predict(
         Path | None,
         typer.Option("--pairs", metavar="PAIRS.csv", help="For a link model: two columns of nodes to score."),
     ] = None,
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
     device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
     """Write a model's answers as CSV.
 
@@ -70,8 +52,7 @@ def predict(
     that each of --pairs is joined (source, target, probability). Nodes and classes go by their names where they have
     some, else by their numbers, in --pairs too.
     """
-    named = Named(graph, nodes_table, column, standardize, features, features_seed)
-    named.check()
+    named = GraphOptions(graph, **values_of(GraphOptions, given))
     check_not_input([output], [model, *([pairs] if pairs else ()), *named.files()])
     check_writable(output)
     check_device(device)
