@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import MANIFEST, GraphOptions, check_not_input
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_output
 from plgc.cli.options import (
     GRAPH_HELP,
     Condenser,
@@ -185,8 +185,7 @@ def condense(
     for name in (*parts, *placement):
         option = name.replace("_", "-")
         raise typer.BadParameter(f"--{option} is for several graphs, for --parts of one, or for a folder of sources")
-    check_not_input([output], named.files())
-    check_writable(output)
+    check_output(output, named.files())
     check_device(given["device"])
     if checkpoint is not None:
         check_writable(checkpoint / "checkpoint")

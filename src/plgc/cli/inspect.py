@@ -18,6 +18,10 @@ EXAMPLES = examples(
     "plgc inspect cora.safetensors --graph cora --theory",
 )
 VACUOUS = "vacuous"
+RECORDED = (  # shown as the file has it
+    *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
+    *("source", "fingerprint", "settings", "chosen", "curves"),
+)
 
 
 @takes(GraphOptions)
@@ -92,7 +96,6 @@ def describe(file: Path) -> dict[str, Any]:
         "sha256": hashlib.sha256(content).hexdigest(),
         "nodes": condensed.num_nodes,
         "features": condensed.num_features,
-        "method": condensed.method,
         "seen": condensed.seen.to_dict(),
         "derived": condensed.seen.derived,
         "edges": None if condensed.edge_index is None else condensed.edge_index.shape[1] // 2,
@@ -100,17 +103,8 @@ def describe(file: Path) -> dict[str, Any]:
         "pseudo_label_width": None if labels is None else labels.shape[1],
         "blocks": list(condensed.blocks),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
-        "scaling": condensed.scaling,
-        "seed": condensed.seed,
-        "threads": condensed.threads,
-        "version": condensed.version,
-        "source": condensed.source,
-        "fingerprint": condensed.fingerprint,
         "privacy": told_of_members(condensed),
-        "nodes_requested": condensed.nodes_requested,
-        "settings": condensed.settings,
-        "chosen": condensed.chosen,
-        "curves": condensed.curves,
+        **{name: getattr(condensed, name) for name in RECORDED},
     }
 
 

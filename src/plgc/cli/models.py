@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import GraphOptions, check_features, check_not_input, source_files
+from plgc.cli.inputs import GraphOptions, check_features, check_output, source_files
 from plgc.cli.options import (
     Backbone,
     Combination,
@@ -30,7 +30,6 @@ from plgc.cli.options import (
 )
 from plgc.cli.output import facts, notice, seconds, show, size, spread, table, working
 from plgc.runtime.errors import SettingError
-from plgc.runtime.files import check_writable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -129,8 +128,7 @@ def train(
     if options.task == TaskName.cluster:
         raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
     named = GraphOptions(graph, **values_of(GraphOptions, given))
-    check_not_input([output], [*source_files(files), *named.files()])
-    check_writable(output)
+    check_output(output, [*source_files(files), *named.files()])
     start = time.perf_counter()
     condensed, weights, opened = options.read(files, named)
     import plgc

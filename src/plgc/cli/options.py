@@ -1,7 +1,7 @@
 """Options that several commands share, and groups of options: each is named, explained and checked in one place.
 
 A group is a class whose fields are options. A command decorated with :func:`takes` has the options of its groups on the
-command line and gets their values in ``**given``, from which :func:`values_of` and :func:`chosen` take those of a group.
+command line and gets their values in ``**given``: :func:`values_of` and :func:`chosen` return those of one group.
 Choices are written out here, since ``plgc --help`` must not wait for torch; a test compares them with the package.
 """
 

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, check_not_input, source_files
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, check_output, source_files
 from plgc.cli.options import GRAPH_HELP, Device, Json, Seed, Shots, check_device, examples, takes, values_of
 from plgc.cli.output import facts, seconds, show, size, working
-from plgc.runtime.files import check_writable
 
 EXAMPLES = examples(
     "plgc report cora.safetensors --graph cora -o cora.html",
@@ -52,8 +51,7 @@ def report(
     if graph is None and not named.plain:
         option = "--nodes-table" if named.nodes_table else "an option on how to read a graph"
         raise typer.BadParameter(f"{option} belongs to a --graph: give both")
-    check_not_input([output], [*source_files(files), *named.files()])
-    check_writable(output)
+    check_output(output, [*source_files(files), *named.files()])
     check_device(device)
     from plgc.report import write_report
 
