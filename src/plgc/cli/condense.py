@@ -171,19 +171,12 @@ def condense(
         raise typer.BadParameter(f"--{ours[0].replace('_', '-')} is for plgc: {method!s} does not know it")
     parts, placement = chosen(PartOptions, given), chosen(PlacementOptions, given)
     if len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file():
-        options = {
-            "ratio": ratio,
-            "nodes": nodes,
-            "seed": seed,
-            "preset": str(preset),
-            **release,
-            **compute,
-            **placement,
-        }
+        options = {"ratio": ratio, "nodes": nodes, "seed": seed, "preset": str(preset)}
+        options |= release | compute | placement
         show(*condense_several(graphs, output, named, view, parts, options, str(method), checkpoint), json)
         return
-    for name in (*parts, *placement):
-        option = name.replace("_", "-")
+    if parts or placement:
+        option = next(iter(parts | placement)).replace("_", "-")
         raise typer.BadParameter(f"--{option} is for several graphs, for --parts of one, or for a folder of sources")
     check_output(output, named.files())
     check_device(given["device"])
@@ -191,16 +184,12 @@ def condense(
         check_writable(checkpoint / "checkpoint")
     import plgc
     from plgc.graphs.bare import strip_labels
-    from plgc.method.condense import resolve_count
     from plgc.rivals.methods import METHODS, condense_with
-    from plgc.runtime.provenance import peak_memory
 
     start = time.perf_counter()
-    data = named.load(view.split, seed)
-    seen = view.of(data)
-    labels = _labels(str(method), seen)
-    count = resolve_count(seen.num_nodes or 0, ratio, nodes)
-    check_writable(output, FLOAT_BYTES * count * (0 if seen.x is None else seen.x.shape[1]))
+    graph = view.of(named.load(view.split, seed))
+    count = _count(graph, output, ratio, nodes)
+    labels = _labels(str(method), graph)
     began = time.perf_counter()
     with _checkpoints(checkpoint, output) as folder:
         with working() as progress:
@@ -208,16 +197,21 @@ def condense(
             common: dict[str, Any] = {"nodes": count, "seed": seed, "preset": str(preset), "progress": progress}
             common |= {"checkpoint": folder, **compute}
             if METHODS[str(method)].presets:
-                condensed = plgc.condense(strip_labels(seen), **common, **release)
+                condensed = plgc.condense(strip_labels(graph), **common, **release)
             else:
-                condensed = condense_with(str(method), seen, labels=labels, **common)
+                condensed = condense_with(str(method), graph, labels=labels, **common)
         condensed.save(output)
-    spent = seconds(time.perf_counter() - began)
-    detail(f"condensed in {spent} on {given['device']}, with {condensed.threads} thread(s)")
-    detail(f"settings: {condensed.settings}")
-    detail(f"chosen from the graph: {condensed.chosen}")
-    result = file_result(output, data.name, condensed, time.perf_counter() - start, peak_memory())
-    show(result, _text(result, condensed), json)
+    detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
+    _show(output, graph.name, condensed, time.perf_counter() - start, json)
+
+
+def _count(graph: Data, output: Path, ratio: float | None, nodes: int | None) -> int:
+    """K, for which there must be room at the output."""
+    from plgc.method.condense import resolve_count
+
+    count = resolve_count(graph.num_nodes or 0, ratio, nodes)
+    check_writable(output, FLOAT_BYTES * count * graph.num_features)
+    return count
 
 
 @contextmanager
@@ -247,7 +241,13 @@ def _labels(method: str, graph: Data) -> TrainingLabels | None:
     return labels
 
 
-def _text(result: dict[str, Any], condensed: CondensedGraph) -> str:
+def _show(output: Path, graph: str, condensed: CondensedGraph, spent: float, json: bool) -> None:
+    """Print what was made."""
+    from plgc.runtime.provenance import peak_memory
+
+    detail(f"settings: {condensed.settings}")
+    detail(f"chosen from the graph: {condensed.chosen}")
+    result = file_result(output, graph, condensed, spent, peak_memory())
     source = condensed.source
     known = "a noisy count of " if "edges" not in source else ""
     edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
@@ -266,4 +266,4 @@ def _text(result: dict[str, Any], condensed: CondensedGraph) -> str:
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"
-    return facts(pairs)
+    show(result, facts(pairs), json)
