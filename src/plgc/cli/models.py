@@ -132,10 +132,10 @@ def train(
     start = time.perf_counter()
     condensed, weights, opened = options.read(files, named)
     import plgc
-    from plgc.evaluation.over_seeds import common_view, graph_for
+    from plgc.evaluation.over_seeds import common_seen, graph_for
     from plgc.graphs.derive import derived_of
 
-    data = graph_for(opened, common_view(condensed), options.split, seed)
+    data = graph_for(opened, common_seen(condensed), options.split, seed)
     rebuilt = plgc.reconstruct(
         condensed, kind=options.backbone, seed=seed, device=options.device, combine=options.combine, weights=weights
     )

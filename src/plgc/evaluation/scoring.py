@@ -10,19 +10,22 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
+from plgc.downstream.embedder import Embedder
 from plgc.downstream.head import HeadSettings, smooth
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_classifier, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
-from plgc.downstream.tasks.link import fit_link, score_links, train_whole_link
+from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.rivals.controls import Embedder, PropagatedFeatures, RandomEncoder, train_ssl
+from plgc.rivals.controls import PropagatedFeatures, RandomEncoder, train_ssl
 from plgc.rivals.ctgc.condense import METHOD as CTGC
 from plgc.rivals.ctgc.rebuild import rebuild_ctgc
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.sparse.inputs import Inputs, resolve_scaling
+from plgc.sparse.prepared import PreparedGraphs
 
 
 def learn(
@@ -37,6 +40,7 @@ def learn(
     device: str = "cpu",
     combine: str | None = None,
     weights: Sequence[float] | None = None,
+    prepared: PreparedGraphs | None = None,
 ) -> Embedder:
     """What a method makes of a case: a frozen embedder; a :class:`Classifier` where it has learned the classes too.
 
@@ -51,7 +55,9 @@ def learn(
         device: where to compute.
         combine: how several sources are combined, see :func:`plgc.reconstruct`; those with labels are put together.
         weights: of several sources.
+        prepared: a cache of the case's graphs, shared between methods.
     """
+    prepared = prepared or PreparedGraphs()
     if condensed:
         if len(condensed) == 1 and condensed[0].method == CTGC:
             return rebuild_ctgc(condensed[0], kind=kind, seed=seed, device=device)
@@ -62,7 +68,7 @@ def learn(
                 "combine and weights are for files with pseudo-labels: those with labels are put together"
             )
         whole = put_together(condensed)
-        score = _validation_score(case, whole.scaling, device)
+        score = _validation_score(case, whole.scaling, device, prepared)
         return train_on_condensed(whole, kind=kind, seed=seed, device=device, score=score)
     assert case.seen.x is not None
     width, scaling = case.seen.x.shape[1], resolve_scaling(case.seen.x, "auto")
@@ -74,20 +80,33 @@ def learn(
         case "ssl" if nodes is not None:
             return train_ssl(case.seen, nodes=nodes, seed=seed, preset=preset, device=device)
         case "whole":
-            return _train_whole(case, scaling, kind, seed, device)
+            return _train_whole(case, scaling, kind, seed, device, prepared)
         case "ssl":
             raise SettingError("ssl needs the number of prototypes: give nodes")
     raise SettingError(f"{method} needs a condensed graph, and none was given")
 
 
-def score(learned: Embedder, case: Case, task: str, *, seed: int = 0, on: str = "test") -> dict[str, float]:
-    """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1."""
+def score(
+    learned: Embedder,
+    case: Case,
+    task: str,
+    *,
+    seed: int = 0,
+    on: str = "test",
+    prepared: PreparedGraphs | None = None,
+) -> dict[str, float]:
+    """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
+
+    ``prepared`` is a cache of the case's graphs, shared between methods.
+    """
+    prepared = prepared or PreparedGraphs()
     if task == "link":
-        assert case.split is not None
         split, graph = case.split, case.graph
-        head, view = fit_link(lambda seen: learned.embed(learned.prepare(seen)), learned.parts, split, graph, seed)
-        return score_links(head, view, split, graph, seed, on)
-    inputs = learned.prepare(case.visible)
+        assert split is not None
+        examples = prepared.once(("link", seed), lambda: link_examples(split, graph, seed))
+        head, visible = fit_link(lambda seen: learned.embed(learned.prepare(seen, prepared)), learned.parts, examples)
+        return score_links(head, visible, split, graph, seed, on)
+    inputs = learned.prepare(case.visible, prepared)
     if task == "node":
         return _score_nodes(learned, case, inputs, on)
     embedding = learned.embed(inputs)
@@ -119,13 +138,12 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str) -> dict
     return {**metrics, "smoothed_accuracy": accuracy(smoothed[mask], node_labels(case.graph)[mask])}
 
 
-def _train_whole(case: Case, scaling: str, kind: str, seed: int, device: str) -> Classifier:
+def _train_whole(case: Case, scaling: str, kind: str, seed: int, device: str, prepared: PreparedGraphs) -> Classifier:
     """A GNN trained end to end on everything that a condensation would have seen."""
     if case.given is None:
         raise LabelError("the graph has no labels: a GNN cannot be trained on it end to end")
-    inputs = prepare(case.seen, scaling, device)
+    inputs = prepared.inputs(case.seen, scaling, device)
     train, y = case.given.train.to(device), case.given.y.to(device)
-    score = _validation_score(case, scaling, device, inputs if case.seen is case.visible else None)
     return train_classifier(
         inputs.x,
         inputs.adjacency,
@@ -135,17 +153,17 @@ def _train_whole(case: Case, scaling: str, kind: str, seed: int, device: str) ->
         scaling=scaling,
         kind=kind,
         seed=seed,
-        score=score,
+        score=_validation_score(case, scaling, device, prepared),
     )
 
 
 def _validation_score(
-    case: Case, scaling: str, device: str, inputs: Inputs | None = None
+    case: Case, scaling: str, device: str, prepared: PreparedGraphs
 ) -> Callable[[Classifier], float] | None:
     """Accuracy on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
     if not case.validate or case.split is not None:
         return None
-    inputs = prepare(case.visible, scaling, device) if inputs is None else inputs
+    inputs = prepared.inputs(case.visible, scaling, device)
     y = node_labels(case.graph).to(device)
     val = (case.graph["val_mask"].to(device) & (y >= 0)).nonzero().flatten()
 

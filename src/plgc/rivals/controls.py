@@ -7,13 +7,12 @@ anything is condensed: what condensation loses, or gains, is the difference to i
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.backbone import propagated_features
+from plgc.downstream.embedder import Embedder
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.method import settings as config
 from plgc.method.alternate import alternate
@@ -28,32 +27,16 @@ from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 CONTROL_WIDTH = 512
 
 
-class Embedder(Protocol):
-    """What a task needs of a frozen model: scaled inputs, embeddings, and how the embeddings' columns part."""
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """Widths of the embedding's parts."""
-        ...
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features and build Â."""
-        ...
-
-    def embed(self, graph: Inputs) -> Tensor:
-        """The embedding of every node."""
-        ...
-
-
-class _Reference:
+class _Reference(Embedder):
     """Features of so many columns, scaled row by row as a condensed graph's were."""
 
     def __init__(self, num_features: int, scaling: str, device: str):
-        self.num_features, self.scaling, self.device = num_features, scaling, device
+        self.num_features, self.scaling, self._device = num_features, scaling, device
 
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features and build Â."""
-        return prepare(graph, self.scaling, self.device)
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return torch.device(self._device)
 
 
 class PropagatedFeatures(_Reference):
@@ -61,11 +44,7 @@ class PropagatedFeatures(_Reference):
 
     def __init__(self, num_features: int, scaling: str, device: str = "cpu"):
         super().__init__(num_features, scaling, device)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One part, as wide as the features."""
-        return (self.num_features,)
+        self.parts = (num_features,)
 
     def embed(self, graph: Inputs) -> Tensor:
         """Â²X of every node."""
@@ -79,11 +58,7 @@ class RandomEncoder(_Reference):
         super().__init__(num_features, scaling, device)
         generator = torch.Generator().manual_seed(seed)
         self.gnn = GNN(kind, self.num_features, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(device)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One part."""
-        return (CONTROL_WIDTH,)
+        self.parts = (CONTROL_WIDTH,)
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -97,12 +72,7 @@ class StageOneEncoder(_Reference):
     def __init__(self, num_features: int, scaling: str, stage: StageOne, skip: bool, device: str = "cpu"):
         super().__init__(num_features, scaling, device)
         self.stage, self.skip = stage, skip
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """What was learned and, with ``skip``, the propagated input."""
-        learned = sum(self.stage.blocks)
-        return (learned, self.num_features) if self.skip else (learned,)
+        self.parts = (sum(stage.blocks), num_features) if skip else (sum(stage.blocks),)
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:

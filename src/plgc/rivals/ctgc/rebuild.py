@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.embedder import Embedder
+from plgc.downstream.tasks.classifier import condensed_adjacency
 from plgc.downstream.tasks.node import score_nodes
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case
@@ -20,34 +21,18 @@ from plgc.method.encoder import GNN
 from plgc.rivals.ctgc.condense import METHOD
 from plgc.rivals.ctgc.losses import match_loss
 from plgc.rivals.ctgc.settings import CTGCSettings
-from plgc.runtime.errors import ArtifactError, GraphError, LabelError
-from plgc.sparse.adjacency import Adjacency, build_adjacency
-from plgc.sparse.inputs import Inputs, prepare
+from plgc.runtime.errors import ArtifactError, LabelError
+from plgc.sparse.inputs import Inputs
 
 
 @dataclass(frozen=True)
-class RebuiltCTGC:
+class RebuiltCTGC(Embedder):
     """A frozen GNN that has learned to find the centroids of a condensed graph; its output is the embedding."""
 
     gnn: GNN
     num_features: int
-    width: int
     scaling: str
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One part: what was learned."""
-        return (self.width,)
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features as the condensed graph's were, and build Â; refuses another feature width."""
-        width = 0 if graph.x is None else graph.x.shape[1]
-        if width != self.num_features:
-            raise GraphError(
-                f"this model was rebuilt from {self.num_features} features per node, the graph has {width}: "
-                "use the graph that was condensed, or one with the same features"
-            )
-        return prepare(graph, self.scaling, next(self.gnn.parameters()).device)
+    parts: tuple[int, ...]
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -82,14 +67,7 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
             loss.backward()
             optimizer.step()
     gnn.eval().requires_grad_(False)
-    return RebuiltCTGC(gnn, condensed.num_features, width, condensed.scaling)
-
-
-def condensed_adjacency(condensed: CondensedGraph, device: str) -> Adjacency:
-    """A' of a condensed graph, normalised."""
-    assert condensed.edge_index is not None
-    assert condensed.edge_weight is not None
-    return build_adjacency(condensed.edge_index.to(device), condensed.num_nodes, condensed.edge_weight.to(device))
+    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, (width,))
 
 
 def score_as_published(learned: RebuiltCTGC, case: Case, *, seed: int = 0, on: str = "test") -> dict[str, float]:
