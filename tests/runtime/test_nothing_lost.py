@@ -19,6 +19,7 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import main
 from plgc.graphs import citation_graph, save_npz
+from plgc.method import alternate
 from plgc.rivals.gradient import condense as gradient
 from plgc.rivals.gradient.settings import GradientSettings
 from plgc.runtime import checkpoint
@@ -26,7 +27,7 @@ from processes import wait_until
 
 KILLS = int(os.environ.get("PLGC_KILLS", "3"))  # of each method; at least 50 in `make soak`
 RIVAL = GradientSettings(epochs=6, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
-HERE = Path(__file__).parent
+KILLED_RUNS = Path(__file__).parents[1] / "soak" / "killed_runs.py"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
@@ -56,9 +57,10 @@ def hear_ctrl_c() -> None:
 
 
 @posix
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
-    command = [sys.executable, HERE / "soak" / "killed_runs.py", name, str(KILLS)]
+    command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -72,6 +74,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
 
 
 @posix
+@pytest.mark.slow
 def test_ctrl_c_names_the_checkpoint_and_the_same_command_goes_on_from_there(graph: Path, tmp_path: Path) -> None:
     output, kept = tmp_path / "c.safetensors", tmp_path / "kept"
     command = ("condense", graph, "--nodes", 12, "--seed", 3, "--threads", 1, "-o", output, "--checkpoint", kept)
@@ -165,9 +168,8 @@ def test_a_disk_that_is_full_at_the_end_costs_neither_the_old_file_nor_the_work(
     assert "No space left on device; the file that was there is unchanged" in err
     assert output.read_bytes() == b"old"
     epochs: list[int] = []
-    condense_module = sys.modules["plgc.method.condense"]
-    train = condense_module.train_epoch
-    monkeypatch.setattr(condense_module, "train_epoch", lambda *a: epochs.append(1) or train(*a))
+    train = alternate.train_epoch
+    monkeypatch.setattr(alternate, "train_epoch", lambda *a: epochs.append(1) or train(*a))
     assert main(command) == 0  # with room again, from the last checkpoint
     assert epochs == []
     assert CondensedGraph.load(output).num_nodes == 9
@@ -179,7 +181,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3_000))
-    monkeypatch.setattr("plgc.rivals.methods.condense", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("plgc.method.condense.condense_bare", lambda *_, **__: pytest.fail("the work has begun"))
     assert main(["condense", str(graph), "--nodes", "9", "-o", str(tmp_path / "c.safetensors")]) == 1
     assert "c.safetensors needs at least 3,600 bytes" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -188,6 +190,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 # Two at once
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_output_leave_one_whole_file(graph: Path, tmp_path: Path) -> None:
     output = tmp_path / "c.safetensors"
     running = [start("condense", graph, "--nodes", nodes, "-o", output, "--threads", 1) for nodes in (8, 9)]

@@ -40,7 +40,7 @@ def demo(
     check_not_input([output, *(output / name for name in FILES)], named.files())
     check_device(device)
     check_writable(output / FILES[0])
-    from plgc.demo.story import run_demo
+    from plgc.demo.run import run_demo
 
     data = named.open()
     with working() as progress:

@@ -84,7 +84,7 @@ def report(
 
 def _graph_arguments(named: GraphOptions, files: list[Path]) -> dict[str, Any]:
     """The arguments of the report on the graph, whose features must be those of the files."""
-    from plgc.report.opened import is_run
+    from plgc.report.inputs import is_run
     from plgc.sources import open_sources
 
     data = named.open()
