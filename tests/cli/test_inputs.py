@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import plgc
-from plgc.demo.story import run_demo
+from plgc.demo.run import run_demo
 from plgc.graphs import citation_graph, save_npz
 from plgc.graphs.formats.stored import save_stored
 
