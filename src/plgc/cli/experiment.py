@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +54,6 @@ def list_all(json: Json = False, **_given: Any) -> None:
     from plgc.experiments.grid import cells
     from plgc.experiments.spec import list_experiments
 
-    experiments = list_experiments()
     entries = [
         {
             "name": found.name,
@@ -64,13 +64,11 @@ def list_all(json: Json = False, **_given: Any) -> None:
             "cells": sum(1 for _ in cells(found)),
             "pending": found.pending,
         }
-        for found in experiments
+        for found in list_experiments()
     ]
     rows = [["name", "what", "cells"]]
-    rows += [
-        [entry["name"], entry["title"] + (" [not yet]" if entry["pending"] else ""), str(entry["cells"])]
-        for entry in entries
-    ]
+    for entry in entries:
+        rows.append([entry["name"], entry["title"] + (" [not yet]" if entry["pending"] else ""), str(entry["cells"])])
     show({"experiments": entries}, table(rows, names=2), json)
 
 
@@ -114,23 +112,14 @@ def run(
     options = RunOptions(records, store, device, threads)
     jobs = jobs or (min(4, os.cpu_count() or 1) if device == "cpu" else 1)
     with working() as progress:
-        outcome = run_experiment(experiment, options, jobs=jobs, progress=progress)
-    result: dict[str, Any] = {
-        "experiment": name,
-        "records": str(records),
-        "cells": outcome.cells,
-        "already": outcome.already,
-        "run": outcome.run,
-        "failed": outcome.failed,
-        "unavailable": outcome.unavailable,
-    }
+        done = run_experiment(experiment, options, jobs=jobs, progress=progress)
     lines = [
-        f"{name}: {outcome.cells} cells, {outcome.already} done before, {outcome.run} run now, {outcome.failed} failed",
+        f"{name}: {done.cells} cells, {done.already} done before, {done.run} run now, {done.failed} failed",
         f"records: {records}",
+        *(f"left out: {reason}" for reason in done.unavailable.values()),
+        f"see them with: plgc experiment table {name}" + (f" --out {out}" if out else ""),
     ]
-    lines += [f"left out: {reason}" for reason in outcome.unavailable.values()]
-    lines.append(f"see them with: plgc experiment table {name}" + (f" --out {out}" if out else ""))
-    show(result, "\n".join(lines), json)
+    show({"experiment": name, "records": str(records), **asdict(done)}, "\n".join(lines), json)
 
 
 @app.command(
