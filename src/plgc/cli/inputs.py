@@ -79,38 +79,31 @@ class GraphOptions:
 
     def open(self) -> Data:
         """Read the graph before one of its splits is chosen, and print what was guessed."""
-        from plgc.graphs.load import open_graph
-
-        return self._read(open_graph)
-
-    def load(self, split: int = 0, seed: int = 0) -> Data:
-        """Read the graph with a split, and print what was guessed."""
-        from plgc.graphs.load import load_graph
-
-        return self._read(load_graph, split=split, seed=seed)
-
-    def _read(self, function: Any, **options: int) -> Data:
         from plgc.graphs import TableColumns
         from plgc.graphs.attributes import attribute
+        from plgc.graphs.load import open_graph
 
         start, roles = time.perf_counter(), self._roles()
-        columns = TableColumns(**roles, standardize=self.standardize) if roles or self.standardize else None
         with working() as progress:
             progress(f"reading {self.graph}", 0, 1)
-            data = function(
+            data = open_graph(
                 self.graph,
                 nodes_table=self.nodes_table,
-                columns=columns,
+                columns=TableColumns(**roles, standardize=self.standardize) if roles or self.standardize else None,
                 features=self.features,
                 features_seed=self.features_seed or 0,
-                **options,
             )
         for note in attribute(data, "notes", ()):
             notice(note)
-        edges, width = data.edge_index.shape[1] // 2, 0 if data.x is None else data.x.shape[1]
-        counts = f"{data.name}: {data.num_nodes} nodes, {edges} edges, {width} features"
-        detail(f"{counts}, read in {seconds(time.perf_counter() - start)}")
+        counts = f"{data.num_nodes} nodes, {data.num_edges // 2} edges, {data.num_features} features"
+        detail(f"{data.name}: {counts}, read in {seconds(time.perf_counter() - start)}")
         return data
+
+    def load(self, split: int = 0, seed: int = 0) -> Data:
+        """Read the graph with one of its splits, and print what was guessed."""
+        from plgc.graphs.load import choose_split
+
+        return choose_split(self.open(), split, seed)
 
     def _roles(self) -> dict[str, Any]:
         """The columns by their role, as :class:`plgc.graphs.TableColumns` takes them."""
