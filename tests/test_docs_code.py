@@ -9,9 +9,7 @@ What can do neither is in ``CANNOT_RUN``, with the reason. The usual run has a s
 from __future__ import annotations
 
 import doctest
-import hashlib
 import importlib
-import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -21,12 +19,12 @@ from typing import Any
 import pytest
 import torch
 import typer
-from torch_geometric.data import Data
 
-import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
+from plgc.graphs.bare import BareGraph
+from plgc.method.condense import condense_bare
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -68,16 +66,12 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
-    def condense_once(graph: Data, **arguments: Any) -> CondensedGraph:
-        given = inspect.signature(condense).bind(graph, **arguments)
-        given.apply_defaults()
-        plain = {key: value for key, value in given.arguments.items() if key not in ("graph", "progress", "checkpoint")}
-        plain["threads"] = plain["threads"] or torch.get_num_threads()
-        others = [graph._store.get(name) for name in ("y", "train_mask", "core_mask")]
-        rest = hashlib.sha256(b"".join(b"none" if part is None else part.numpy().tobytes() for part in others))
-        key = fingerprint(graph), rest.digest(), repr(graph._store.get("seen")), repr(plain)
+    def condense_once(graph: BareGraph, count: int, **options: Any) -> CondensedGraph:
+        plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
+        core = None if graph.core_mask is None else graph.core_mask.numpy().tobytes()
+        key = fingerprint(graph), core, repr(graph.seen), count, torch.get_num_threads(), repr(plain)
         if key not in made:
-            made[key] = condense(graph, **arguments)
+            made[key] = condense(graph, count, **options)
         return made[key]
 
     return condense_once
@@ -86,9 +80,7 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
 @pytest.fixture(scope="module", autouse=True)
 def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        shared = remember(plgc.condense)
-        patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.rivals.methods.condense", shared)
+        patch.setattr("plgc.method.condense.condense_bare", remember(condense_bare))
         yield
 
 

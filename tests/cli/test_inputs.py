@@ -157,10 +157,10 @@ def test_demo(run: Any, tmp_path: Path) -> None:
 
 
 def test_what_the_demo_leaves_is_what_is_checked(tmp_path: Path) -> None:
-    from plgc.cli.demo import LEFT
+    from plgc.cli.demo import FILES
 
     run_demo(citation_graph(nodes=150, classes=3, features=40), tmp_path, seeds=1)
-    assert {path.name for path in tmp_path.iterdir()} <= set(LEFT)
+    assert {path.name for path in tmp_path.iterdir()} <= set(FILES)
 
 
 def test_experiment(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
