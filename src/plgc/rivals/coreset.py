@@ -1,11 +1,9 @@
 """Coresets: keep some of a graph's own nodes, chosen at random, by herding or by k-center.
 
-These functions choose node numbers and nothing else; where the embedding comes from is the caller's business. The
-graph condensation papers take it from a GCN trained with labels and choose class by class, in proportion to the
-training labels. ``y=None`` is the label-free variant: all candidates are one pool.
+The graph condensation papers choose class by class, in proportion to the training labels, by the output of a GCN
+trained on these. The label-free variants (``y=None``) choose from all training nodes alike, by propagated features.
 
-Only ``y[candidates]`` is ever read. Ties go to the smaller node number, and the order of the candidates is of no
-consequence.
+Only ``y[candidates]`` is ever read. Ties go to the smaller node number, and the order of the candidates does not matter.
 """
 
 from __future__ import annotations
@@ -14,8 +12,63 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
+from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import propagated_features
+from plgc.downstream.tasks.classifier import train_classifier
+from plgc.graphs.attributes import attribute
+from plgc.graphs.views.inductive import induced_subgraph
+from plgc.rivals.frame import Run, accuracy_on
 from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.sparse.inputs import scale_rows
+
+
+def condense_by_choice(run: Run) -> CondensedGraph:
+    """Keep some of the training nodes, at most as many as have a label, and the edges among them.
+
+    The method's name is the rule, ``random``, ``herding`` or ``kcenter``, with ``-labelfree`` where labels are only
+    attached afterwards. The seed is that of the random choice, or of the GCN.
+    """
+    rule, _, variant = run.method.partition("-")
+    labels, bare = run.labels, run.graph
+    y = None if variant == "labelfree" else labels.y
+    if rule == "random":
+        chosen = random_nodes(labels.train, y, run.nodes, torch.Generator().manual_seed(run.seed))
+    else:
+        embedding = propagated_features(run.inputs) if y is None else class_output(run)
+        choose = herding_nodes if rule == "herding" else kcenter_nodes
+        chosen = choose(embedding.cpu(), labels.train, y, run.nodes)
+    mask = torch.zeros(bare.num_nodes, dtype=torch.bool)
+    mask[chosen] = True
+    graph = Data(bare.x, bare.edge_index, edge_weight=bare.edge_weight, num_nodes=bare.num_nodes)
+    kept = induced_subgraph(graph, mask)
+    assert kept.x is not None
+    features = scale_rows(kept.x.to(torch.float32), run.scaling)
+    return run.finish(
+        features.to_dense() if features.layout == torch.sparse_csr else features,
+        torch.ones(len(features), dtype=torch.int64),
+        labels=labels.y[mask],
+        edge_index=kept.edge_index,
+        edge_weight=attribute(kept, "edge_weight"),
+    )
+
+
+def class_output(run: Run) -> Tensor:
+    """Log-probabilities of every node from a GCN trained on the labels, the best epoch by validation if given."""
+    labels, inputs = run.labels, run.inputs
+    train = labels.train.to(inputs.device)
+    model = train_classifier(
+        inputs.x,
+        inputs.adjacency,
+        train,
+        labels.y.to(inputs.device)[train],
+        labels.classes,
+        scaling=run.scaling,
+        seed=run.seed,
+        score=accuracy_on(inputs, labels.val, labels.y) if labels.val.numel() else None,
+    )
+    return model.probabilities(inputs).clamp(min=1e-12).log()
 
 
 def class_shares(y: Tensor, candidates: Tensor, count: int) -> dict[int, int]:
@@ -60,7 +113,7 @@ def random_nodes(candidates: Tensor, y: Tensor | None, count: int, generator: to
         candidates: node numbers to choose from, without repetition.
         y: [N] class of every node, read for the candidates alone; None: one pool without classes.
         count: how many nodes to keep; all candidates where there are fewer.
-        generator: a CPU generator, the only source of chance.
+        generator: a CPU generator, the only source of randomness.
     """
 
     def choose(members: Tensor, number: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.bare import BareGraph
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
@@ -74,7 +75,7 @@ def scale_rows(x: Tensor, scaling: str) -> Tensor:
 
 
 def prepare(
-    graph: Data,
+    graph: Data | BareGraph,
     scaling: str,
     device: torch.device | str = "cpu",
     *,
@@ -104,7 +105,8 @@ def prepare(
         place = torch.empty(graph.num_nodes, dtype=index_dtype(graph.num_nodes))
         place[order] = torch.arange(graph.num_nodes, dtype=place.dtype)
         edge_index = torch.stack([place.index_select(0, part) for part in edge_index.cpu()])
-    weight = graph["edge_weight"].to(device) if "edge_weight" in graph else None
+    weight = getattr(graph, "edge_weight", None)
+    weight = None if weight is None else weight.to(device)
     adjacency = build_adjacency(edge_index.to(device), graph.num_nodes, weight)
     mapped.release(graph.edge_index)
     features = _features(x, scaling, torch.device(device), order, keep_stored)
@@ -146,7 +148,7 @@ def mean_rows(x: Features, weights: Tensor) -> Tensor:
     return weights.t() @ x
 
 
-def fingerprint(graph: Data) -> str:
+def fingerprint(graph: Data | BareGraph) -> str:
     """SHA-256 over features and edges, to tell whether two runs saw the same graph; it reveals no content.
 
     How numbers are stored does not count: float16 is taken as float32, and int32 as int64.
@@ -157,7 +159,8 @@ def fingerprint(graph: Data) -> str:
     x = graph.x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.layout == torch.sparse_csr else [x]
     digest.update(f"{tuple(x.shape)};".encode())
-    for tensor in [*parts, graph.edge_index, *([graph["edge_weight"]] if "edge_weight" in graph else [])]:
+    weight = getattr(graph, "edge_weight", None)
+    for tensor in [*parts, graph.edge_index, *([] if weight is None else [weight])]:
         dtype = {torch.float16: torch.float32, torch.int32: torch.int64}.get(tensor.dtype, tensor.dtype)
         digest.update(f"{tuple(tensor.shape)} {dtype};".encode())
         for _, block in mapped.blocks(tensor.detach().cpu().contiguous().flatten()):

@@ -1,6 +1,5 @@
-"""What is learned from a graph that CTGC (:mod:`plgc.rivals.ctgc.condense`) condensed.
-
-Downstream, a GNN on (X', A') learns to find each node's centroid, and a linear head does the rest.
+"""The downstream model of CTGC (:mod:`plgc.rivals.ctgc.condense`): a GNN on (X', A') that learns to find each node's
+centroid. A linear head on its output does the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from plgc.downstream.tasks.node import score_nodes
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case
 from plgc.method.encoder import GNN
-from plgc.rivals.ctgc.condense import METHOD
 from plgc.rivals.ctgc.losses import match_loss
 from plgc.rivals.ctgc.settings import CTGCSettings
 from plgc.runtime.errors import ArtifactError, GraphError, LabelError
@@ -54,10 +52,16 @@ class RebuiltCTGC:
         """The GNN's output for every node, [N, d]."""
         return self.gnn(graph.x, graph.adjacency)
 
+    @torch.no_grad()
+    def embed_condensed(self, condensed: CondensedGraph) -> Tensor:
+        """The GNN's output for every synthetic node, [K, d]."""
+        device = next(self.gnn.parameters()).device
+        return self.gnn(condensed.features.to(device), condensed_adjacency(condensed, device))
+
 
 def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, device: str = "cpu") -> RebuiltCTGC:
     """Train a GNN on (X', A') to tell every node's centroid from the others, and freeze it."""
-    if condensed.method != METHOD or condensed.pseudo_labels is None or condensed.edge_index is None:
+    if condensed.method != "ctgc" or condensed.pseudo_labels is None or condensed.edge_index is None:
         raise ArtifactError(
             f"this condensed graph was made by {condensed.method}: only one made by ctgc can be rebuilt so"
         )
@@ -85,7 +89,7 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
     return RebuiltCTGC(gnn, condensed.num_features, width, condensed.scaling)
 
 
-def condensed_adjacency(condensed: CondensedGraph, device: str) -> Adjacency:
+def condensed_adjacency(condensed: CondensedGraph, device: str | torch.device) -> Adjacency:
     """A' of a condensed graph, normalised."""
     assert condensed.edge_index is not None
     assert condensed.edge_weight is not None
@@ -96,7 +100,7 @@ def score_as_published(learned: RebuiltCTGC, case: Case, *, seed: int = 0, on: s
     """Node classification by CTGC's own head, for its published protocol: see :func:`linear_probe`.
 
     Our tables' head differs: it centres embeddings and scales them to unit length, penalises its weights per label and
-    smooths its answers over the graph.
+    smooths its predictions over the graph.
     """
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")

@@ -153,8 +153,8 @@ class PairAdjacency(nn.Module):
         variance, mean = torch.var_mean(halves, dim=0, correction=0)
         halves = halves - mean
         width = len(self.second)
-        slope = self.scale[0] * (variance[:width] + variance[width:] + EPSILON).rsqrt()
-        source, target = halves[:, :width] * slope, halves[:, width:] * slope + self.shift[0]
+        factor = self.scale[0] * (variance[:width] + variance[width:] + EPSILON).rsqrt()
+        source, target = halves[:, :width] * factor, halves[:, width:] * factor + self.shift[0]
         hidden = torch.relu(source[:, None] + target).flatten(0, 1) @ self.second
         hidden = F.batch_norm(hidden, None, None, self.scale[1], self.shift[1], training=True, eps=EPSILON)
         score = (torch.relu(hidden) @ self.last + self.last_bias).view(len(x), len(x))
@@ -172,15 +172,15 @@ class MatchingTask:
         coefficient: weight of every class in the distance, its condensed nodes over the most that a class has.
         number: class of every training node, in ascending order.
         real: Â^L X of the training nodes.
-        real_place: which of them stand in the table [C', n].
+        real_place: which of them are in the table [C', n].
         real_share: their shares in the mean over the class.
         drawn: whether a class has more training nodes than the table, which are then drawn anew every time.
         labels: classes of the condensed nodes, in ascending order.
         target: the same, one-hot [K, C].
-        place: where they stand in their table [C', n'].
+        place: which of them are in their table [C', n'].
         share: their shares.
         start: nodes of the graph that X' starts from.
-        counts: training nodes that every condensed node stands for.
+        counts: training nodes that every condensed node represents.
     """
 
     hops: int
