@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
+from plgc.method.prototypes import PseudoLabels, read_pseudo_labels
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.stage_one import StageOne, start_stage_one
 from plgc.sparse.inputs import Inputs
@@ -14,3 +17,8 @@ BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))
 def begin(inputs: Inputs, **settings: Any) -> StageOne:
     """Two narrow encoders and ten prototypes, not trained yet."""
     return start_stage_one(inputs, 10, BRANCHES, PseudoLabelSettings(**settings), seed=0)
+
+
+def pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:
+    """The pseudo-labels of an embedding, with a stage's prototypes and settings."""
+    return read_pseudo_labels(embedding, stage.prototypes, stage.blocks, stage.settings)

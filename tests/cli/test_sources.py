@@ -103,6 +103,21 @@ def test_parts(run: Any, owners: list[Path], tmp_path: Path) -> None:
     assert "edges cut" in run("inspect", tmp_path / "out").out
 
 
+def test_noisy_parts_tell_no_edges(run: Any, owners: list[Path], tmp_path: Path) -> None:
+    given = ["--parts", 2, "--nodes", 12, "--clip", 1, "--noise", 0.1, "-o", tmp_path / "out"]
+    done = run("condense", owners[0], *given)
+    assert done.code == 0
+    for text in (done.out, run("inspect", tmp_path / "out").out):
+        assert "owner0 in 2 random parts: how many edges were cut is not told" in text
+    partition = run("inspect", tmp_path / "out", "--json").result["partition"]
+    assert "edges" not in partition
+    assert "edges_cut" not in partition
+    assert run("report", tmp_path / "out", "-o", tmp_path / "out.html").code == 0
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "One graph in 2 random parts." in page
+    assert "edges were cut" not in page
+
+
 def test_parts_of_training_edges_predict_links(run: Any, owners: list[Path], tmp_path: Path) -> None:
     given = ["--parts", 2, "--edges", "train", "--nodes", 12, "--shared-seed"]
     result = run("condense", owners[0], *given, "-o", tmp_path, "--json").result

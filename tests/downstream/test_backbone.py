@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 import plgc
 from plgc.downstream.backbone import BackboneSettings, propagated_features, reconstruct, unit_parts
 from plgc.method.encoder import KINDS
+from plgc.method.prototypes import unit_blocks
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.sparse.inputs import prepare
 

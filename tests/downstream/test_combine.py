@@ -19,8 +19,8 @@ from plgc.downstream.combine import (
     resolve_combination,
     resolve_weights,
 )
+from plgc.method.prototypes import unit_blocks
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
 
 RULES = PseudoLabelSettings(max_rounds=2, round_epochs=5)

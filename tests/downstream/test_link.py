@@ -26,8 +26,8 @@ from plgc.downstream.tasks.link import (
 )
 from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges, split_edges, undirected_edges
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
+from plgc.sparse.propagation import propagate
 
 QUICK = LinkSettings(epochs=30)
 

@@ -20,9 +20,9 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.evaluation import theory
 from plgc.graphs import citation_graph
-from plgc.method.epoch import train_epoch
+from plgc.method.prototypes import read_pseudo_labels, unit_blocks
 from plgc.method.settings import Branch, PseudoLabelSettings
-from plgc.method.stage_one import embed, read_pseudo_labels, start_stage_one, unit_blocks
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
 

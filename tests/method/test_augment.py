@@ -9,7 +9,8 @@ from torch_geometric.utils import erdos_renyi_graph
 
 from plgc.method.augment import View, draw_view, view_of
 from plgc.method.encoder import GNN, KINDS
-from plgc.sparse.adjacency import Adjacency, build_adjacency, sparse_features
+from plgc.sparse.adjacency import Adjacency, build_adjacency
+from plgc.sparse.features import sparse_features
 
 NODES, FEATURES = 30, 20
 

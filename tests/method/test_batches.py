@@ -10,18 +10,18 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.graphs import citation_graph
-from plgc.method import batches, epoch
+from plgc.method import batches, losses, stage_one
 from plgc.method import settings as config
-from plgc.method import stage_one as pseudo_labels
-from plgc.method.batches import Supply, batch_size, draw_batch, parse_memory, read_everyone, take_nodes
-from plgc.method.epoch import train_epoch
+from plgc.method.batches import TrainingGraph, batch_size, draw_batch, take_nodes
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.method.stage_one import embed, read_pseudo_labels, start_stage_one
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
+from plgc.runtime.compute import parse_memory
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import SparseFeatures
+from plgc.sparse.features import SparseFeatures
 from plgc.sparse.inputs import Inputs, prepare
+from stages import pseudo_labels
 
-NODES, PART = 600, 16
+NODES, BLOCK = 600, 16
 SMALL = CondenseSettings(
     ladder=(Rung((Branch(hidden=32, width=32),)),), pseudo_labels=PseudoLabelSettings(round_epochs=5, max_rounds=3)
 )
@@ -35,7 +35,14 @@ def graph() -> Data:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that suit a small graph, and no program that takes memory before it."""
-    for name, value in {"PART": PART, "SMALLEST": 64, "LARGEST": 192, "PROGRAM": 0, "SAMPLE": 256, "ROWS": 100}.items():
+    for name, value in {
+        "BLOCK": BLOCK,
+        "SMALLEST": 64,
+        "LARGEST": 192,
+        "PROGRAM": 0,
+        "SAMPLE": 256,
+        "ROWS": 100,
+    }.items():
         monkeypatch.setattr(batches, name, value)
 
 
@@ -80,7 +87,7 @@ def test_every_node_is_drawn_and_no_batch_is_too_large(graph: Data, small: None)
     where = {row.numpy().tobytes(): number for number, row in enumerate(dense(inputs))}
     for _ in range(60):
         batch = draw_batch(inputs, torch.arange(NODES), 100, generator)
-        assert 48 <= batch.num_nodes <= 100  # three whole parts, and nodes around them
+        assert 48 <= batch.num_nodes <= 100  # three whole blocks, and nodes around them
         seen[[where[row.numpy().tobytes()] for row in dense(batch)]] += 1
     assert int((seen > 0).sum()) >= len(where) - 1  # nodes alike in all features count as one
     assert float(seen.std()) < float(seen.mean())
@@ -92,18 +99,18 @@ def test_the_losses_see_the_drawn_nodes_and_not_those_around_them(
     inputs = prepare(graph, "l1")
     batch = draw_batch(inputs, torch.arange(NODES), 100, torch.Generator().manual_seed(1))
     where = {row.numpy().tobytes(): number for number, row in enumerate(dense(inputs))}
-    assert batch.counted is not None
-    counted = torch.tensor([where[row.numpy().tobytes()] for row in dense(batch)[batch.counted]])
-    assert batch.num_nodes > len(counted) == 3 * PART
-    assert len((counted // PART).unique()) == 3  # three whole parts
+    assert batch.loss_rows is not None
+    counted = torch.tensor([where[row.numpy().tobytes()] for row in dense(batch)[batch.loss_rows]])
+    assert batch.num_nodes > len(counted) == 3 * BLOCK
+    assert len((counted // BLOCK).unique()) == 3  # three whole blocks
     seen = []
-    real = epoch.swapped_prediction_loss
+    real = stage_one.swapped_prediction_loss
 
-    def watched(stage: Any, first: list[torch.Tensor], *rest: Any) -> Any:
+    def watched(first: list[torch.Tensor], *rest: Any, **options: Any) -> Any:
         seen.extend(len(part) for part in first)
-        return real(stage, first, *rest)
+        return real(first, *rest, **options)
 
-    monkeypatch.setattr(epoch, "swapped_prediction_loss", watched)
+    monkeypatch.setattr(stage_one, "swapped_prediction_loss", watched)
     train_epoch(start_stage_one(batch, 8, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0), batch)
     assert seen == [len(counted)]
 
@@ -127,7 +134,7 @@ def test_batches_are_used_only_where_the_graph_does_not_fit(graph: Data, small: 
     assert sizes[-1] is None
     batched = [size for size in sizes if size is not None]
     assert batched == sorted(batched)
-    assert all(size % PART == 0 and 64 <= size <= 192 for size in batched)
+    assert all(size % BLOCK == 0 and 64 <= size <= 192 for size in batched)
     with pytest.raises(SettingError, match=r"needs at least .* GiB, even in batches of 64 nodes"):
         batch_size(inputs, 8, SMALL, 100 << 10)
 
@@ -155,10 +162,10 @@ def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
     for _ in range(10):
         train_epoch(stage, inputs)
     start = stage.prototypes.detach().clone()
-    whole = read_pseudo_labels(stage, embed(stage, inputs))
+    whole = pseudo_labels(stage, embed(stage, inputs))
     with torch.no_grad():
         stage.prototypes.copy_(start)
-    everyone = read_everyone(stage, inputs)  # one alternation of assignment and means more
+    everyone = TrainingGraph(inputs).all_labels(stage)  # one alternation of assignment and means more
     assert float((everyone.vectors * whole.vectors).sum(1).min()) > 0.99
     assert int((everyone.counts - whole.counts).abs().sum()) <= NODES * 0.05
     assert everyone.explained == pytest.approx(whole.explained, abs=0.01)
@@ -171,7 +178,7 @@ def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:
     inputs = prepare(graph, "l1")
     stage = start_stage_one(inputs, 6, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0)
     core = torch.arange(NODES) % 4 != 0
-    labels = read_everyone(stage, inputs, core)
+    labels = TrainingGraph(inputs, core).all_labels(stage)
     assert int(labels.counts.sum()) == int(core.sum())
     assert not labels.weights[~core].any()
     assert bool(labels.weights[core].sum(1).min() > 0)
@@ -209,12 +216,12 @@ def test_what_is_learned_in_batches_serves_as_well(graph: Data, small: None) -> 
     assert scores[1] > scores[0] - 5
 
 
-def test_the_look_is_always_the_same(graph: Data, small: None) -> None:
+def test_the_reference_batch_is_always_the_same(graph: Data, small: None) -> None:
     inputs = prepare(graph, "l1")
-    first, second = Supply(inputs, 96).look, Supply(inputs, 96).look
-    assert 48 <= first.num_nodes <= 96  # three parts, and nodes around them
+    first, second = TrainingGraph(inputs, None, 96).reference, TrainingGraph(inputs, None, 96).reference
+    assert 48 <= first.num_nodes <= 96  # three blocks, and their neighbours
     assert torch.equal(dense(first), dense(second))
-    assert Supply(inputs).look is inputs
+    assert TrainingGraph(inputs).reference is inputs
 
 
 # Graphs with more nodes than are assigned at a time
@@ -223,7 +230,7 @@ def test_the_look_is_always_the_same(graph: Data, small: None) -> None:
 @pytest.fixture
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> int:
     """As on a large graph: at most 250 nodes of the 600 are assigned while training."""
-    for module in (pseudo_labels, batches, epoch):
+    for module in (stage_one, batches):
         monkeypatch.setattr(module, "SAMPLE", 250)
     return 250
 
@@ -232,14 +239,14 @@ def test_a_large_graph_is_assigned_in_samples_and_in_the_end_as_a_whole(
     graph: Data, few_at_a_time: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    real = epoch.prototype_scores
+    real = losses.prototype_scores
 
     def watched(*arguments: Any) -> torch.Tensor:
         scores = real(*arguments)
         seen.append(len(scores))
         return scores
 
-    monkeypatch.setattr(epoch, "prototype_scores", watched)
+    monkeypatch.setattr(losses, "prototype_scores", watched)
     condensed = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
     assert set(seen) == {200}  # every third node
     assert int(condensed.counts.sum()) == 600
@@ -250,7 +257,7 @@ def test_a_large_graph_is_assigned_in_samples_and_in_the_end_as_a_whole(
 def test_samples_leave_the_pseudo_labels_about_as_good(graph: Data, few_at_a_time: int) -> None:
     sampled = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pseudo_labels, batches):
+        for module in (stage_one, batches):
             patch.setattr(module, "SAMPLE", 32_768)
         whole = plgc.condense(graph, nodes=20, seed=1, settings=SMALL)
     scores = [

@@ -9,11 +9,12 @@ import torch
 from torch_geometric.data import Data
 
 import plgc
+from plgc.artifact.members import told_of_members
 from plgc.graphs import citation_graph, load_graph, unlabelled
-from plgc.method.epoch import train_epoch
+from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.release import clip_rows, merge_small_clusters, privatise, shared_values
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
-from plgc.method.stage_one import PseudoLabels, embed, read_pseudo_labels, start_stage_one, unit_blocks
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.method.stage_two import start_features
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
@@ -128,7 +129,7 @@ def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     for _ in range(len(made.curves["explained"])):
         for _ in range(RULES.round_epochs):
             train_epoch(stage, inputs)
-        labels = read_pseudo_labels(stage, embed(stage, inputs))
+        labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     merged, _ = merge_small_clusters(labels, embed(stage, inputs), stage.blocks, 10)
     expected = start_features(inputs, merged, SynthesisSettings(), stage.generator)
     assert torch.allclose(made.features, expected)
@@ -152,10 +153,10 @@ def test_the_core_alone_is_assigned(graph: Data) -> None:
     inputs = prepare(load_graph(unlabelled(graph)), "l1")
     stage = start_stage_one(inputs, 8, LADDER[0].branches, RULES, 0)
     z, core, start = embed(stage, inputs), torch.arange(240) % 3 == 0, stage.prototypes.detach().clone()
-    labels = read_pseudo_labels(stage, z, core)
+    labels = read_pseudo_labels(z, stage.prototypes, stage.blocks, stage.settings, core)
     with torch.no_grad():
         stage.prototypes.copy_(start)
-    expected = read_pseudo_labels(stage, z[core])
+    expected = read_pseudo_labels(z[core], stage.prototypes, stage.blocks, stage.settings)
     assert torch.equal(labels.vectors, expected.vectors)
     assert int(labels.counts.sum()) == 80
     assert torch.equal(labels.weights[core], expected.weights)
@@ -217,7 +218,7 @@ def test_a_value_that_one_node_dominates_is_not_published(graph: Data, sparse: b
         given.x = graph.x.to_dense()
     inputs = prepare(load_graph(unlabelled(given)), "l1")
     stage = start_stage_one(inputs, 8, LADDER[0].branches, RULES, 0)
-    labels = read_pseudo_labels(stage, embed(stage, inputs))
+    labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     x = graph.x.to_dense().numpy()
     x = x / np.maximum(x.sum(1, keepdims=True), 1e-12)
     adjacency = np.eye(240)
@@ -311,7 +312,7 @@ def test_the_noise_does_not_follow_from_the_files_seed(condensed: plgc.Condensed
     ("clip", "noise", "message"),
     [
         (None, 0.5, "noise is 0.5, but clip is not given"),
-        (None, 0.0, "neither"),
+        (None, 0.0, "clip is not given"),
         (0.0, 0.5, "clip is 0.0"),
         (float("nan"), 0.5, "clip is nan"),
         (1.0, -0.1, "noise is -0.1"),
@@ -327,6 +328,34 @@ def test_files_with_class_labels_are_not_made_noisy(condensed: plgc.CondensedGra
     labelled = replace(condensed, pseudo_labels=None, method="random")
     with pytest.raises(ArtifactError, match="random"):
         privatise(labelled, clip=1.0, noise=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "members", "words"),
+    [
+        ({}, "exposed", "tells who was in the graph"),
+        ({"min_cluster": 5}, "exposed", ".998 on Cora and .993 on Citeseer"),
+        ({"clip": 1.0, "noise": 0.0}, "exposed", "tells who was in the graph"),  # a scale hides nothing
+        ({"min_cluster": 5, "max_share": 0.2}, "reduced", ".56 to .61"),
+        ({"max_share": 0.2}, "unmeasured", "not measured"),
+        ({"min_cluster": 5, "max_share": 0.5}, "unmeasured", "take it that the file tells"),
+        ({"preset": "paper"}, "reduced", ".599 on Citeseer"),
+        ({"preset": "paper", "min_cluster": 5}, "unmeasured", "not measured"),
+        ({"clip": 1.0, "noise": 0.1}, "unmeasured", "noise was measured against"),
+    ],
+)
+def test_what_is_known_of_members_is_told(
+    condensed: plgc.CondensedGraph, settings: dict[str, object], members: str, words: str
+) -> None:
+    plain = {"preset": "default", "min_cluster": 1, "max_share": 1.0}
+    told = told_of_members(replace(condensed, settings={**condensed.settings, **plain, **settings}))
+    assert told["members"] == members
+    assert (told["auc"] is None) == (members == "unmeasured")
+    assert words in told["text"]
+
+
+def test_nothing_is_known_of_members_in_rivals_files(condensed: plgc.CondensedGraph) -> None:
+    assert told_of_members(replace(condensed, method="herding"))["members"] == "unmeasured"
 
 
 def test_the_fingerprint_can_be_left_out(graph: Data, condensed: plgc.CondensedGraph) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.graphs import citation_graph
+from plgc.method import alternate, model_choice
 from plgc.method import settings as config
 from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings
@@ -21,7 +21,6 @@ from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
 from plgc.runtime.errors import PLGCError
 from plgc.runtime.files import WriteError
 
-condense_module = sys.modules["plgc.method.condense"]
 EPOCHS = {"default": 3 + 4 * 3, "paper": 4 * 3}  # of the twins, and of all rounds
 
 
@@ -50,7 +49,7 @@ def _always_due(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list[int]]:
     """Have the run interrupted once so many epochs are done; gives the list of epochs that it fills."""
-    real = condense_module.train_epoch
+    real = alternate.train_epoch
 
     def arm(epochs: int | None) -> list[int]:
         done: list[int] = []
@@ -61,7 +60,8 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list[i
             done.append(len(done))
             return real(*arguments)
 
-        monkeypatch.setattr(condense_module, "train_epoch", train)
+        for module in (alternate, model_choice):
+            monkeypatch.setattr(module, "train_epoch", train)
         return done
 
     return arm
@@ -127,7 +127,7 @@ def test_what_another_run_has_left_is_not_used(
         other.core_mask = torch.arange(120) < 90
     condense(other, **{**options, **changes}, progress=lambda message, *_: said.append(message))
     assert len(done) == EPOCHS["paper"]
-    assert said[0] == f"{tmp_path} has checkpoints of another graph, seed or setting only: starting afresh"
+    assert said[0] == f"{tmp_path} has checkpoints of another graph, seed or setting only: starting from the beginning"
     assert left.read_bytes() == content
     assert list(tmp_path.iterdir()) == [left]
 
@@ -157,7 +157,7 @@ def test_it_is_said_where_a_run_goes_on(
     said: list[tuple[str, int, int]] = []
     [left] = tmp_path.iterdir()
     condense(graph, **options, progress=lambda *event: said.append(event))
-    assert said[0] == (f"going on after epoch 5, from {left}", 1, 4)
+    assert said[0] == (f"resuming after epoch 5, from {left}", 1, 4)
 
 
 # When to save

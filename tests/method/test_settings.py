@@ -11,17 +11,15 @@ from torch_geometric.data import Data
 import plgc
 from plgc.method.encoder import KINDS
 from plgc.method.settings import (
-    PRECISIONS,
     PRESETS,
     Branch,
     CondenseSettings,
     PseudoLabelSettings,
     Rung,
     SynthesisSettings,
-    adapted,
-    check_precision,
     preset,
 )
+from plgc.runtime.compute import PRECISIONS, Compute
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import SCALINGS
 
@@ -146,7 +144,7 @@ def test_a_cpu_computes_in_float32_alone(demo_graph: Data, tmp_path: Path) -> No
     with pytest.raises(SettingError, match=words):
         plgc.condense_sources([demo_graph], tmp_path / "out", nodes=10, precision="bfloat16")
     assert not (tmp_path / "out").exists()
-    check_precision(adapted(CondenseSettings(), None, None, "bfloat16"), "cuda:0")
+    assert Compute("cuda:0", precision="bfloat16").precision == "bfloat16"
 
 
 # Dictionaries

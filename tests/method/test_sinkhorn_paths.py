@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.method import sinkhorn as module
-from plgc.method.sinkhorn import sinkhorn, sinkhorn_unwatched
+from plgc.method.sinkhorn import sinkhorn, sinkhorn_without_checks
 
 
 def cosines(nodes: int, prototypes: int, seed: int, dtype: torch.dtype) -> Tensor:
@@ -59,16 +59,18 @@ def test_scales_that_run_away_take_the_other_way(monkeypatch: pytest.MonkeyPatch
 def test_the_one_that_never_looks_finds_the_same(cap: int, tolerance: float) -> None:
     scores, start = cosines(400, 9, 2, torch.float32), 0.2 * torch.arange(9.0)
     expected = sinkhorn(scores, epsilon=0.05, tolerance=tolerance, max_iterations=cap, potential=start)
-    plan, potential = sinkhorn_unwatched(scores, epsilon=0.05, tolerance=tolerance, max_iterations=cap, potential=start)
+    plan, potential = sinkhorn_without_checks(
+        scores, epsilon=0.05, tolerance=tolerance, max_iterations=cap, potential=start
+    )
     torch.testing.assert_close(plan, expected.plan)
     torch.testing.assert_close(potential, expected.potential)
 
 
 def test_the_one_that_never_looks_says_where_it_cannot_be_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, zeros = cosines(300, 8, 1, torch.float32), torch.zeros(8)
-    plan, potential = sinkhorn_unwatched(scores, epsilon=0.01, tolerance=1e-2, max_iterations=20, potential=zeros)
+    plan, potential = sinkhorn_without_checks(scores, epsilon=0.01, tolerance=1e-2, max_iterations=20, potential=zeros)
     assert bool(plan.isnan().all())
     assert bool(potential.isnan().all())
     monkeypatch.setattr(module, "SCALE_RANGE", 0.01)
-    _, potential = sinkhorn_unwatched(scores, epsilon=0.05, tolerance=1e-3, max_iterations=20, potential=zeros)
+    _, potential = sinkhorn_without_checks(scores, epsilon=0.05, tolerance=1e-3, max_iterations=20, potential=zeros)
     assert bool(potential.isnan().all())

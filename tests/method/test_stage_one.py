@@ -4,16 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plgc.method.stage_one import (
-    embed,
-    read_pseudo_labels,
-    spread_rows,
-    standardize,
-    twin_agreement,
-    unit_blocks,
-)
+from plgc.method.losses import standardize
+from plgc.method.model_choice import twin_agreement
+from plgc.method.prototypes import spread_rows, unit_blocks
+from plgc.method.stage_one import embed
 from plgc.sparse.inputs import Inputs
-from stages import begin
+from stages import begin, pseudo_labels
 
 
 def test_standardising_has_the_gradient_of_its_formula() -> None:
@@ -44,7 +40,7 @@ def test_pseudo_labels_are_assignment_means(demo_inputs: Inputs) -> None:
     """Lemma 3: at a stationary point ỹ_k is parallel to its assignment-weighted mean; here block by block."""
     stage = begin(demo_inputs, refinements=60, tolerance=1e-4, max_iterations=500)
     embedding = embed(stage, demo_inputs)
-    labels = read_pseudo_labels(stage, embedding)
+    labels = pseudo_labels(stage, embedding)
     means = unit_blocks(labels.weights.t() @ embedding, stage.blocks)
     assert torch.allclose(labels.vectors, means, atol=1e-5)
     assert torch.allclose(labels.weights.sum(0), torch.ones(10), atol=1e-5)
@@ -55,7 +51,7 @@ def test_pseudo_labels_are_assignment_means(demo_inputs: Inputs) -> None:
 def test_explained_is_one_minus_residual_over_total_variance(demo_inputs: Inputs) -> None:
     stage = begin(demo_inputs)
     embedding = embed(stage, demo_inputs)
-    labels = read_pseudo_labels(stage, embedding)
+    labels = pseudo_labels(stage, embedding)
     nearest = labels.weights.argmax(1)
     # weights are the plan scaled per column; with balanced columns the row maximum is the same
     residual = (embedding - labels.vectors[nearest]).pow(2).sum()
@@ -66,7 +62,7 @@ def test_explained_is_one_minus_residual_over_total_variance(demo_inputs: Inputs
 def test_learned_prototypes_are_kept_without_refinement(demo_inputs: Inputs) -> None:
     stage = begin(demo_inputs, refinements=0)
     before = stage.prototypes.detach().clone()
-    labels = read_pseudo_labels(stage, embed(stage, demo_inputs))
+    labels = pseudo_labels(stage, embed(stage, demo_inputs))
     assert torch.allclose(labels.vectors, unit_blocks(before, stage.blocks))
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.method.epoch import train_epoch
+from plgc.method.prototypes import PseudoLabels, read_pseudo_labels
 from plgc.method.settings import Branch, PseudoLabelSettings, SynthesisSettings
-from plgc.method.stage_one import PseudoLabels, StageOne, embed, read_pseudo_labels, start_stage_one
+from plgc.method.stage_one import StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import refine_features, start_features
 from plgc.sparse.inputs import Inputs, prepare
 
@@ -19,7 +19,7 @@ def trained(demo_graph: Data) -> Trained:
     stage = start_stage_one(inputs, 10, (Branch(hidden=32, width=32),), PseudoLabelSettings(), seed=0)
     for _ in range(10):
         train_epoch(stage, inputs)
-    return inputs, stage, read_pseudo_labels(stage, embed(stage, inputs))
+    return inputs, stage, read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
 
 
 def test_means_are_taken_over_twice_propagated_features(trained: Trained, demo_graph: Data) -> None:

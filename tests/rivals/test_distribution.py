@@ -22,8 +22,8 @@ from plgc.rivals.distribution import (
     mean_distance,
 )
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
+from plgc.sparse.propagation import propagate
 
 NODES, KEPT, CLASSES = 200, 18, 3
 QUICK = DistributionSettings(networks=12, steps=3, hidden=16, checks=4, check_epochs=15)

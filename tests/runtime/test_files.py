@@ -16,7 +16,7 @@ import pytest
 
 from plgc.runtime import files
 from plgc.runtime.errors import PLGCError, SettingError
-from plgc.runtime.files import WriteError, check_writable, remove_leftovers, write_atomically
+from plgc.runtime.files import WriteError, check_writable, remove_leftovers, same_file, write_atomically
 
 
 @pytest.fixture(params=[None, b"old content"], ids=["new file", "old file"])
@@ -305,3 +305,18 @@ def test_checking_writes_nothing(target: tuple[Path, bytes | None]) -> None:
     path, before = target
     check_writable(path)
     assert_untouched(path, before)
+
+
+def test_the_same_file_by_links_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"same")
+    other.write_bytes(b"same")
+    Path("soft").symlink_to(one)
+    Path("hard").hardlink_to(one)
+    for name in ("one", "soft", "hard", f"../{tmp_path.name}/one"):
+        assert same_file(name, one)
+        assert not same_file(name, other)
+    Path("dangling").symlink_to("not-yet")  # what is not there yet
+    assert same_file("dangling", tmp_path / "not-yet")
+    assert not same_file("not-yet", one)

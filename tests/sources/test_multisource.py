@@ -366,6 +366,26 @@ def test_parts_share_the_nodes_by_size(tmp_path: Path, demo_graph: Data, made: l
         plgc.condense_parts(demo_graph, tmp_path, 4, "metis", **given)
 
 
+def test_the_manifest_of_noisy_parts_tells_no_edges(tmp_path: Path, demo_graph: Data, made: list[str]) -> None:
+    given: dict[str, Any] = {"nodes": 20, "halo": 1, "settings": QUICK, "clip": 1.0, "noise": 0.1}
+    found = plgc.condense_parts(demo_graph, tmp_path, 2, **given)
+    record = {"graph": "demo", "parts": 2, "how": "random", "halo": 1, "seed": 0}
+    assert found.partition == read_manifest(tmp_path).partition == {**record, "graph": found.partition["graph"]}
+    assert demo_graph.edge_index is not None
+    for count in (demo_graph.edge_index.shape[1], demo_graph.edge_index.shape[1] // 2, demo_graph.num_nodes):
+        assert str(count) not in (tmp_path / "manifest.json").read_text()
+    before = files(tmp_path)
+    # a manifest from before that was so is read, its files are kept, and the next run takes the counts out of it
+    edit(tmp_path, lambda content: content["partition"].update(edges=1000, edges_cut=300))
+    assert read_manifest(tmp_path).partition == {**found.partition, "edges": 1000, "edges_cut": 300}
+    assert len(plgc.load_sources(tmp_path)) == 2
+    made.clear()
+    plgc.condense_parts(demo_graph, tmp_path, 2, **given)
+    assert (made, files(tmp_path)) == ([], before)
+    with pytest.raises(SettingError, match="cut otherwise"):
+        plgc.condense_parts(demo_graph, tmp_path, 2, **{**given, "halo": 0})
+
+
 def test_ratio_is_of_each_part(tmp_path: Path, demo_graph: Data) -> None:
     found = plgc.condense_parts(demo_graph, tmp_path, 2, "skewed", alpha=0.5, ratio=0.05, name="x", settings=QUICK)
     assert [source.name for source in found.sources] == ["x-part1", "x-part2"]

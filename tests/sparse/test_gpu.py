@@ -1,12 +1,11 @@
 """What a GPU computes: the same as a CPU within rounding, the same every time, and without waiting where it need not.
 
-These tests need a GPU and are skipped without one. On a machine with one: ``pytest tests/test_gpu.py``.
+These tests need a GPU and are skipped without one. On a machine with one: ``pytest tests/sparse/test_gpu.py``.
 """
 
 from __future__ import annotations
 
 import gc
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,16 @@ import plgc
 from plgc.cli import main
 from plgc.evaluation.theory import diagnose
 from plgc.graphs import citation_graph, save_npz
-from plgc.method import epoch
+from plgc.method import alternate, model_choice, stage_one
 from plgc.method import sinkhorn as sinkhorn_module
-from plgc.method import stage_one as pseudo_labels
-from plgc.method.epoch import train_epoch
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import embed, start_stage_one
+from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime import checkpoint
 from plgc.sparse import gpu_product
-from plgc.sparse.adjacency import build_adjacency, drop_edges, propagate, propagate_rows
+from plgc.sparse.adjacency import build_adjacency, drop_edges
 from plgc.sparse.inputs import prepare
 from plgc.sparse.product import multiply
+from plgc.sparse.propagation import propagate, propagate_rows
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 AGREEMENT = 1e-2  # of X' and Ỹ made on a CPU and on a GPU, relative to their size: stated in docs/scale.md
@@ -125,7 +123,7 @@ def test_the_same_seed_gives_the_same_bytes(
     graph: Data, changes: dict[str, str], views: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if views == "drawn there":
-        monkeypatch.setattr(pseudo_labels, "DRAWN_HERE", 0)
+        monkeypatch.setattr(stage_one, "DRAWN_ON_CPU", 0)
     written = []
     for attempt in range(2):
         condensed = plgc.condense(graph, nodes=30, seed=1, device="cuda", **changes)  # pyright: ignore
@@ -140,9 +138,8 @@ def test_a_run_that_was_stopped_goes_on(
 ) -> None:
     monkeypatch.setattr(checkpoint, "SHARE", 0)
     if views == "drawn there":
-        monkeypatch.setattr(pseudo_labels, "DRAWN_HERE", 0)
+        monkeypatch.setattr(stage_one, "DRAWN_ON_CPU", 0)
     whole = plgc.condense(graph, nodes=30, seed=1, device="cuda").save(tmp_path / "whole").read_bytes()
-    module = sys.modules["plgc.method.condense"]
     done = 0
 
     def stopping(*arguments: object) -> float:
@@ -153,7 +150,8 @@ def test_a_run_that_was_stopped_goes_on(
         return train_epoch(*arguments)  # pyright: ignore
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "train_epoch", stopping)
+        for module in (alternate, model_choice):
+            patch.setattr(module, "train_epoch", stopping)
         with pytest.raises(KeyboardInterrupt):
             plgc.condense(graph, nodes=30, seed=1, device="cuda", checkpoint=tmp_path / "kept")
     said: list[str] = []
@@ -165,7 +163,7 @@ def test_a_run_that_was_stopped_goes_on(
         checkpoint=tmp_path / "kept",
         progress=lambda text, *_: said.append(text),
     )
-    assert any("going on after epoch 54" in text for text in said)
+    assert any("resuming after epoch 54" in text for text in said)
     assert rest.save(tmp_path / "rest").read_bytes() == whole
 
 
@@ -189,7 +187,7 @@ def test_a_played_epoch_is_that_of_single_kernels(
     found = []
     for played in (True, False):
         if not played:
-            monkeypatch.setattr(epoch, "_played", lambda *_: None)
+            monkeypatch.setattr(stage_one, "_replay", lambda *_: None)
         stage = start_stage_one(inputs, 20, plgc.method.settings.STRICT, rules, 0)
         losses = [train_epoch(stage, inputs) for _ in range(4)]
         assert (stage.recording is not None) == played
@@ -198,7 +196,7 @@ def test_a_played_epoch_is_that_of_single_kernels(
 
 
 def test_losses_of_a_sample_agree_with_the_cpu(graph: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch, "SAMPLE", 400)  # every fourth node of 1,500
+    monkeypatch.setattr(stage_one, "SAMPLE", 400)  # every fourth node of 1,500
     found = []
     for device in ("cpu", "cuda"):
         inputs = prepare(graph, "l1", device)

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from plgc._version import __version__
 from plgc.graphs.derive import checked_mark
+from plgc.graphs.seen import ALL, Seen
 from plgc.runtime.container import read_sealed, seal
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 FORMAT = "plgc-condensed-graph"
 SCHEMA = 3  # 2 had no checksum; 1 knew neither labels nor edges, and no method but ours; both are still read
 SEALED = 3  # the first with a checksum
-ALL = {"nodes": "all", "edges": "all"}
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -73,7 +73,7 @@ class CondensedGraph:
     fingerprint: str | None = None
     version: str = __version__
     method: str = "plgc"
-    seen: dict[str, Any] = field(default_factory=lambda: dict(ALL))
+    seen: Seen = ALL
     labels: Tensor | None = None
     num_classes: int | None = None
     edge_index: Tensor | None = None
@@ -110,7 +110,7 @@ class CondensedGraph:
             "source": self.source,
             "fingerprint": self.fingerprint,
             "method": self.method,
-            "seen": self.seen,
+            "seen": self.seen.to_dict(),
             "num_classes": self.num_classes,
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
@@ -172,7 +172,7 @@ def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]
         return {}
     return {
         "method": str(header["method"]),
-        "seen": dict(header["seen"]),
+        "seen": Seen.from_dict(header["seen"]),
         "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
         **{name: tensors.get(name) for name in ("labels", "edge_index", "edge_weight")},
     }
@@ -181,7 +181,7 @@ def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]
 def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
     """Refuse a file whose parts do not fit each other."""
     problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
-    problem = problem or _problem_of_view(graph) or _problem_of_numbers(graph)
+    problem = problem or _problem_of_mark(graph) or _problem_of_numbers(graph)
     if problem:
         raise ArtifactError(f"{path} is damaged: {problem[:400]}")
 
@@ -250,20 +250,9 @@ def _problem_of_edges(graph: CondensedGraph) -> str | None:
     return None
 
 
-def _problem_of_view(graph: CondensedGraph) -> str | None:
-    """What was seen decides what may be scored, so that it has to be there and to make sense."""
-    seen = graph.seen
-    for part in ("nodes", "edges"):
-        if seen.get(part) not in ("all", "train"):
-            return f"it says {seen.get(part)!r} of the {part} it has seen, not 'all' or 'train'"
-    needed: dict[str, type] = {"edge_seed": int} if seen["edges"] == "train" else {}
-    if seen["nodes"] == "train" or "training_nodes" in seen:
-        needed |= {"training_nodes": str, "split": int, "split_seed": int}
-    for name, kind in needed.items():
-        if type(seen.get(name)) is not kind:
-            return f"{name} of what it has seen is {seen.get(name)!r}"
+def _problem_of_mark(graph: CondensedGraph) -> str | None:
     try:
-        _ = checked_mark(seen["derived"]) if "derived" in seen else None
+        _ = checked_mark(graph.seen.derived) if graph.seen.derived is not None else None
     except ValueError as error:
         return f"it speaks of {error}"
     return None

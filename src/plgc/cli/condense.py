@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.graph import Named
+from plgc.cli.inputs import check_not_input
 from plgc.cli.messages import Quiet, Verbose, detail, notice, working
 from plgc.cli.options import (
     GRAPH_HELP,
@@ -89,10 +90,15 @@ def condense(
     split: Split = 0,
     min_cluster: Annotated[
         int | None,
-        typer.Option(min=1, metavar="M", help="Fewest nodes a synthetic one stands for; of several sources 5, else 1."),
+        typer.Option(
+            min=1,
+            metavar="M",
+            help="Fewest nodes a synthetic one stands for, which hides nobody; of several 5, else 1.",
+        ),
     ] = None,
     max_share: Annotated[
-        float | None, typer.Option(metavar="P", help="Publish no value that one node gives more than this share of.")
+        float | None,
+        typer.Option(metavar="P", help="Publish no value that one node gives more than this share of; costs accuracy."),
     ] = None,
     clip: Annotated[float | None, typer.Option(metavar="C", help="Shorten rows to this norm.")] = None,
     noise: Annotated[
@@ -147,7 +153,8 @@ def condense(
     """Condense a graph into a small file, by default without labels.
 
     The file remembers what it was made from: all nodes and edges, training edges (--edges train), or training nodes
-    (--inductive). 'plgc evaluate' refuses what it has seen too much for.
+    (--inductive). 'plgc evaluate' refuses what it has seen too much for. Whoever holds a default file can tell which
+    nodes were in the graph: 'plgc inspect' says what is known of a file.
 
     Several graphs, or one with --parts, become a folder with one file per source and a manifest. Running the same again
     does only what is missing; one more graph and an existing folder adds it.
@@ -189,6 +196,7 @@ def condense(
 def _condense_one(request: Request) -> tuple[dict[str, Any], str]:
     """One graph into one file; the result and its text."""
     check_alone(request)
+    check_not_input([request.output], request.named.files())
     check_writable(request.output)
     check_device(request.device)
     if request.checkpoint is not None:

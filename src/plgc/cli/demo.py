@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from plgc.cli.graph import Named
+from plgc.cli.inputs import check_not_input
 from plgc.cli.inspect import describe, description
 from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import (
@@ -30,6 +31,7 @@ EXAMPLES = examples(
     "plgc demo --graph cora -o cora-demo",
     "plgc demo --graph edges.csv --nodes-table nodes.csv -o mine",
 )
+LEFT = ("condensed.safetensors", "figure.png")  # as in plgc.demo, which --help must not wait for
 
 
 def demo(
@@ -54,8 +56,9 @@ def demo(
     """
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
+    check_not_input([output, *(output / name for name in LEFT)], named.files())
     check_device(device)
-    check_writable(output / "condensed.safetensors")
+    check_writable(output / LEFT[0])
     from plgc.demo.story import run_demo
 
     data = named.open()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plgc.cli.inputs import check_not_input
 from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import Device, Json, check_device, examples
 from plgc.cli.output import show, table
@@ -109,9 +110,11 @@ def run(
     from plgc.experiments.records import records_file
     from plgc.experiments.run import Place, run_experiment
     from plgc.experiments.spec import load_experiment
+    from plgc.graphs.load import graph_files
 
     experiment = narrow(load_experiment(name), _choice(datasets, methods, presets, nodes, noise, shots, seeds))
     records = records_file(out or RUNS / name, name)
+    check_not_input([records], [path for graph in experiment.graphs for path in graph_files(graph.name)])
     place = Place(records, store, device, threads)
     jobs = jobs or (min(4, os.cpu_count() or 1) if device == "cpu" else 1)
     with working() as progress:

@@ -53,6 +53,12 @@ class Named:
             raise typer.BadParameter("--features-seed is for derived features: give --features with it")
         self._roles()
 
+    def files(self) -> list[Path]:
+        """What the graph is read from."""
+        from plgc.graphs.load import graph_files
+
+        return [*(graph_files(self.graph) if self.graph else ()), *([self.nodes_table] if self.nodes_table else ())]
+
     def open(self) -> Data:
         """Read the graph, and say what was guessed. Its split is not chosen yet: ``plgc.load_graph`` does that."""
         from plgc.graphs.load import open_graph

@@ -103,6 +103,7 @@ def describe(file: Path) -> dict[str, Any]:
     import hashlib
 
     from plgc.artifact.condensed import CondensedGraph
+    from plgc.artifact.members import told_of_members
 
     condensed = CondensedGraph.load(file)
     content = file.read_bytes()
@@ -127,6 +128,7 @@ def describe(file: Path) -> dict[str, Any]:
         "version": condensed.version,
         "source": condensed.source,
         "fingerprint": condensed.fingerprint,
+        "privacy": told_of_members(condensed),
         "nodes_requested": condensed.nodes_requested,
         "settings": condensed.settings,
         "chosen": condensed.chosen,
@@ -152,6 +154,7 @@ def description(result: dict[str, Any]) -> str:
         pairs["derived"] = f"features {derived_text(result['derived'])}; give graphs the same"
     pairs |= _made_from(result, source)
     pairs["fingerprint"] = result["fingerprint"] or "none"
+    pairs["privacy"] = result["privacy"]["text"]
     for name, values in result["curves"].items():
         if values:
             pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"
@@ -159,7 +162,7 @@ def description(result: dict[str, Any]) -> str:
 
 
 def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]:
-    """The original's counts, and what was done lest nodes be recognised."""
+    """The original's counts, and what was held back of it."""
     settings, pairs = result["settings"], {}
     if {"nodes", "edges"} <= source.keys():
         share = 100 * result["nodes"] / source["nodes"]
@@ -205,7 +208,8 @@ def folder_text(result: dict[str, Any]) -> str:
         rows.append([source["name"], *numbers, size(source["bytes"]), source["sha256"][:12]])
     heading = f"{result['manifest']}: {len(rows) - 1} source(s), {result['nodes']} nodes, {size(result['bytes'])}"
     cut = f"\n{partition_text(result['partition'])}" if result["partition"] else ""
-    return f"{heading}{cut}\n\n{table(rows)}\n\n'plgc inspect FILE' says more of each."
+    told = "\n".join(dict.fromkeys(f"privacy: {source['privacy']['text']}" for source in result["sources"]))
+    return f"{heading}{cut}\n\n{table(rows)}\n\n{told}\n\n'plgc inspect FILE' says more of each."
 
 
 def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:

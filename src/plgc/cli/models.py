@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.graph import Named, check_features
+from plgc.cli.inputs import check_not_input, source_files
 from plgc.cli.messages import Quiet, Verbose, notice, working
 from plgc.cli.options import (
     Backbone,
@@ -98,6 +99,7 @@ def train(
     shares = parse_weights(weights)
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
+    check_not_input([output], [*source_files(files), *named.files()])
     check_writable(output)
     check_device(device)
     import plgc

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.graph import Named
+from plgc.cli.inputs import check_not_input
 from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import (
     Column,
@@ -71,6 +72,7 @@ def predict(
     """
     named = Named(graph, nodes_table, column, standardize, features, features_seed)
     named.check()
+    check_not_input([output], [model, *([pairs] if pairs else ()), *named.files()])
     check_writable(output)
     check_device(device)
     import plgc

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.graph import Named, check_features
+from plgc.cli.inputs import check_not_input, source_files
 from plgc.cli.messages import Quiet, Verbose, working
 from plgc.cli.options import (
     GRAPH_HELP,
@@ -75,6 +76,7 @@ def report(
     if graph is None and not named.plain:
         given = "--nodes-table" if nodes_table else "an option on how to read a graph"
         raise typer.BadParameter(f"{given} belongs to a --graph: give both")
+    check_not_input([output], [*source_files(files), *named.files()])
     check_writable(output)
     check_device(device)
     from plgc.report import write_report

@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Guard:
-    """What is done lest nodes be recognised in a file; None where it was not asked for."""
+    """What a file is to hold back; None where it was not asked for."""
 
     min_cluster: int | None = None
     max_share: float | None = None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from plgc.cli.graph import Named
+from plgc.cli.inputs import check_not_input
 from plgc.cli.messages import working
 from plgc.cli.options import Condenser, Engine, Partition, check_device
 from plgc.cli.output import partition_text, seconds, size, table
@@ -30,6 +33,8 @@ def check_alone(request: Request) -> None:
 def condense_several(request: Request) -> tuple[dict[str, Any], str]:
     """Do it; the result and its text."""
     _check(request)
+    given = [path for graph in request.graphs for path in Named(graph).files()]
+    check_not_input(_written(request), [*request.named.files(), *given])
     if request.several.engine is not Engine.ray:
         check_device(request.device)  # a cluster's devices are elsewhere
     start = time.perf_counter()
@@ -80,6 +85,19 @@ def _check(request: Request) -> None:
         raise typer.BadParameter(
             "--checkpoint is for one graph: the folder keeps finished sources, and of long ones how far they are"
         )
+
+
+def _written(request: Request) -> list[Path]:
+    """The folder, and the files in it that are written anew. Other files of a folder that is extended are kept."""
+    from plgc.sources.manifest import MANIFEST, SUFFIX
+    from plgc.sources.names import source_names
+
+    folder, names, parts = request.output, request.several.names, request.several.parts
+    given = None if names is None else names.split(",") if parts is None else [names]
+    called = source_names(request.graphs, given)
+    if parts is not None:
+        called = [f"{called[0]}-part{number + 1}" for number in range(parts)]
+    return [folder, folder / MANIFEST, *(folder / f"{name}{SUFFIX}" for name in called)]
 
 
 def _read(request: Request) -> Data | None:

@@ -18,10 +18,10 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import Target, combine_sources, reference_source, resolve_combination, rotate_target
 from plgc.method.encoder import GNN, KINDS
-from plgc.method.stage_one import unit_blocks
+from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import GraphError, SettingError
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs, prepare
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

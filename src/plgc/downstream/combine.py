@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.method.stage_one import unit_blocks
+from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 
 COMBINATIONS = ("heads", "procrustes", "shared-seed", "sum")

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from plgc.downstream.backbone import unit_parts
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Adjacency, propagate
+from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

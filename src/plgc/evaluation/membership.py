@@ -7,6 +7,9 @@ while at most 1 % of the others are accused.
 
 Which way a score points is fixed beforehand (closer means member) or learned from shadows: other random sets of
 members, condensed the same way, whose members the attacker knows. It is never read off the target.
+
+A stronger attack exists and is not among these: non-negative least squares of the file's rows on candidate rows, which
+finds nearly all members of a default file. A low score here is no protection against it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph, unlabelled
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.method.stage_one import unit_blocks
+from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 

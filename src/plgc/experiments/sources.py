@@ -16,7 +16,7 @@ from plgc.rivals.methods import method_named
 from plgc.runtime.errors import SettingError
 from plgc.sources import share_nodes, source_seed
 
-MIN_CLUSTER = 5  # where files leave their owners; by the letter of the paper there is no minimum
+MIN_CLUSTER = 5  # of several sources; by the letter of the paper there is no minimum
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def get_graph(name: str) -> Path:
     found = open_graph(name)
     if isinstance(found, Path):
         return found
-    path = cache_folder() / f"{EMBEDDED}.npz"
+    path = _cached(EMBEDDED)
     _write_to_cache(found, path, {"source": "made by plgc.graphs.synthetic.citation_graph()"})
     return path
 
@@ -91,6 +91,17 @@ def open_graph(name: str) -> Path | Data:
     if source is None:
         raise GraphNotFoundError(_unknown(name))
     return _download(key, source)
+
+
+def graph_file(name: str) -> Path | None:
+    """The npz file of a named graph, or where a download would put it; None for the embedded graph and unknown names.
+
+    Nothing is downloaded.
+    """
+    key = normalised(name)
+    if (path := _match(_data_folder(), key)) is not None or key == EMBEDDED:
+        return path
+    return _match(cache_folder(), key) or (_cached(key) if key in sources() else None)
 
 
 def is_known(name: str) -> bool:
@@ -157,8 +168,13 @@ def _unknown(name: str) -> str:
     return f"no graph is called {name!r}, and there is no file of that name.{guess} Known names: {', '.join(names)}"
 
 
+def _cached(key: str) -> Path:
+    """Where a download is kept."""
+    return cache_folder() / f"{key}.npz"
+
+
 def _download(name: str, source: Source) -> Path:
-    path = cache_folder() / f"{name}.npz"
+    path = _cached(name)
     hint = (
         f"Looked in {DATA_VARIABLE} ({os.environ.get(DATA_VARIABLE) or 'not set'}) and the cache ({path.parent}). "
         f"Where there is no network, set {DATA_VARIABLE} to a folder that holds {name}.npz"

@@ -21,7 +21,7 @@ from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.foreign import keep_names, open_foreign
 from plgc.graphs.formats.graphml import is_graphml
 from plgc.graphs.formats.npz import read_npz
-from plgc.graphs.formats.stored import is_stored, read_stored
+from plgc.graphs.formats.stored import is_stored, read_stored, stored_files
 from plgc.graphs.formats.tables import is_table
 from plgc.graphs.formats.unpack import unpacked
 from plgc.graphs.standard import set_split, standard_form
@@ -116,6 +116,18 @@ def open_graph(
     return data
 
 
+def graph_files(source: str | os.PathLike[str]) -> list[Path]:
+    """Where a name or path is read from: a file, or a folder and the files in it. Nothing is opened or downloaded.
+
+    A graph that is not here yet has the file that its download would be kept in; the embedded graph has none.
+    """
+    path = Path(os.path.expanduser(source))
+    if not _names_file(source, path):
+        found = catalog.graph_file(str(source))
+        return [] if found is None else [found]
+    return [path, *stored_files(path)]
+
+
 def node_labels(data: Data) -> Tensor:
     """The labels y, −1 where a node has none.
 
@@ -187,8 +199,7 @@ def _check_there(source: Any) -> None:
     if not isinstance(source, str | os.PathLike):
         return
     path = Path(os.path.expanduser(source))
-    named = isinstance(source, os.PathLike) or is_table(path) or is_graphml(path.name) or _is_path(str(source))
-    if not named or os.path.exists(path):
+    if not _names_file(source, path) or os.path.exists(path):
         return
     try:
         others = [other.name for other in path.absolute().parent.iterdir() if other.is_file()]
@@ -228,6 +239,11 @@ def _read_file(path: Path, name: str | None = None) -> Data:
     if note is not None:
         raw.notes = [note]
     return raw
+
+
+def _names_file(source: str | os.PathLike[str], path: Path) -> bool:
+    """Whether a source is a path, not a name of the catalogue; ``path`` is the source without its ``~``."""
+    return isinstance(source, os.PathLike) or is_table(path) or is_graphml(path.name) or _is_path(source)
 
 
 def _is_path(source: str) -> bool:

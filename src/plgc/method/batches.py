@@ -1,11 +1,10 @@
-"""Stage I on a piece of the graph at a time, for graphs whose activations would not fit into memory.
+"""The graph that stage I trains on: the whole of it, or mini-batches where its activations would not fit into memory.
 
-Nodes are cut into small parts, slices of an order in which neighbours are close (:mod:`plgc.sparse.locality`). Every step
-draws some of the parts anew, adds as many nodes around them, those with most edges to them first, and trains on the
-subgraph that all of these induce. The losses see the nodes of the parts, which keep most of their edges; those around
-them pass messages. The draw comes from the stage's own generator, and there is nothing else to remember. In the end the
-encoders see the whole graph once, without gradients, and the assignment of all nodes is computed some rows at a time,
-with the balance found on a sample.
+Nodes are cut into small blocks, slices of an order in which neighbours are close (:mod:`plgc.sparse.locality`). Every
+step draws some of the blocks, adds as many neighbours, those with most edges into the blocks first, and trains on the
+subgraph that all of these induce. The losses see the nodes of the blocks, which keep most of their edges; the
+neighbours only pass messages. At the end the encoders embed the whole graph once, without gradients, and all nodes are
+assigned in chunks of rows, with the balance found on a sample.
 """
 
 from __future__ import annotations
@@ -16,85 +15,39 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.settings import Branch, CondenseSettings
-from plgc.method.stage_one import SAMPLE, PseudoLabels, StageOne, balance, embed, read_pseudo_labels, unit_blocks
+from plgc.method.sinkhorn import sinkhorn
+from plgc.method.stage_one import SAMPLE, StageOne, embed
+from plgc.runtime.compute import UNITS
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.sparse.adjacency import build_adjacency
+from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features
 from plgc.sparse.inputs import Inputs, take_rows
 from plgc.sparse.locality import local_order
 from plgc.sparse.product import row_entries
-from plgc.sparse.stored_features import StoredFeatures
 
-PART = 256  # nodes
-LARGEST = 16_384  # nodes a step: more cost time and teach little
+BLOCK = 256  # nodes
+LARGEST = 16_384  # nodes of a batch: more cost time and teach little
 SMALLEST = 1_024
-WHOLE = 32_768  # nodes of a graph that a budget leaves whole where time counts: on a CPU, and for the model choice
-ROWS = 16_384  # that are assigned at a time
-PROGRAM = 512 << 20  # bytes that are taken before a graph comes
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-
-
-def parse_memory(text: str | int) -> int:
-    """Bytes from a number of them or a text such as ``4GiB``."""
-    if isinstance(text, int):
-        text = f"{text}B"
-    for unit, size in sorted(UNITS.items(), key=lambda pair: -len(pair[0])):
-        number = text.removesuffix(unit).strip()
-        if text.endswith(unit) and number.replace(".", "", 1).isdecimal() and float(number) > 0:
-            return int(float(number) * size)
-    raise SettingError(f"memory is {text!r}: give a number and a unit ({', '.join(UNITS)}), as in 4GiB")
-
-
-def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:
-    """How many nodes a step may take so that condensing stays within ``memory`` bytes; None: all of them fit.
-
-    On a CPU, where nodes in a step cost time, those of a large graph are always taken in batches.
-
-    Raises:
-        SettingError: not even the smallest batch fits.
-    """
-    nodes, ladder = inputs.num_nodes, [rung.branches for rung in settings.ladder]
-    step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
-    graph = PROGRAM + _graph_bytes(inputs)
-    in_batches = inputs.device.type == "cpu" and nodes > WHOLE
-    if graph + nodes * step <= memory and not in_batches:
-        return None
-    width = max(sum(branch.width for branch in branches) for branches in ladder)
-    hidden = max(branch.hidden for branches in ladder for branch in branches)
-    ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # the assignment of all nodes, and their embedding
-    step += 4 * (5 * count + width + 2 * hidden)  # memory of the look at the pseudo-labels is not given back at once
-    fits = (memory - graph) // step // PART * PART
-    if ending > memory or fits < SMALLEST:
-        least = max(ending, graph + SMALLEST * step)
-        raise SettingError(
-            f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB']:.2f} GiB, "
-            f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
-        )
-    return int(min(fits, LARGEST))
-
-
-def _step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
-    """Bytes a node costs while a step is taken: activations of two views with their gradients, and the assignment."""
-    views = sum(2 * (branch.hidden + branch.width) for branch in branches)
-    assignment = 10 * count if settings.pseudo_labels.swap > 0 else 0
-    return 4 * (4 * views + assignment + features)
-
-
-def _graph_bytes(inputs: Inputs) -> int:
-    x = inputs.x
-    if isinstance(x, SparseFeatures):
-        features = 16 * x.matrix.values().numel()
-    else:
-        features = x.memory if isinstance(x, StoredFeatures) else 4 * x.numel()
-    return features + 24 * inputs.adjacency.col.numel()  # Â, and a masked view of it
+WHOLE = 32_768  # nodes up to which a graph is trained on whole, on a CPU with a memory limit and for the model choice
+ROWS = 16_384  # rows that are assigned at a time
+PROGRAM = 512 << 20  # bytes in use before a graph is loaded
 
 
 @dataclass(frozen=True)
-class Supply:
-    """What stage I trains on and looks at: the whole graph, or batches of ``size`` nodes."""
+class TrainingGraph:
+    """What stage I trains on and reads pseudo-labels from.
+
+    Attributes:
+        inputs: the whole graph.
+        core: which nodes are assigned, bool [N]; the others are a halo. None: all.
+        batch_nodes: size of a mini-batch; None to train on the whole graph.
+    """
 
     inputs: Inputs
-    size: int | None = None
+    core: Tensor | None = None
+    batch_nodes: int | None = None
 
     @cached_property
     def order(self) -> Tensor:
@@ -106,43 +59,76 @@ class Supply:
 
     @property
     def sampled(self) -> bool:
-        """Whether pseudo-labels are found on some of the nodes, and only in the end on all."""
-        return self.size is not None or self.inputs.num_nodes > SAMPLE
+        """Whether a round's pseudo-labels are found on a sample of the nodes."""
+        return self.batch_nodes is not None or self.inputs.num_nodes > SAMPLE
 
     @property
-    def probe(self) -> Supply:
-        """What the model choice is made on: the whole graph, unless it is large."""
-        return Supply(self.inputs) if self.inputs.num_nodes <= WHOLE else self
+    def for_model_choice(self) -> TrainingGraph:
+        """The graph that encoders are chosen on: the whole graph, unless it is large."""
+        return TrainingGraph(self.inputs) if self.inputs.num_nodes <= WHOLE else self
 
-    def step(self, generator: torch.Generator) -> Inputs:
-        """The graph for the next step."""
-        return self.inputs if self.size is None else draw_batch(self.inputs, self.order, self.size, generator)
+    def next_batch(self, generator: torch.Generator) -> Inputs:
+        """The graph of the next epoch."""
+        if self.batch_nodes is None:
+            return self.inputs
+        return draw_batch(self.inputs, self.order, self.batch_nodes, generator)
 
     @cached_property
-    def look(self) -> Inputs:
-        """The graph that the pseudo-labels of a round are read from; with batches one of them, always the same."""
-        if self.size is None:
-            return self.inputs
-        return draw_batch(self.inputs, self.order, self.size, torch.Generator().manual_seed(0))
+    def reference(self) -> Inputs:
+        """The graph that a round's pseudo-labels are read from: the whole graph, or always the same batch."""
+        return self.next_batch(torch.Generator().manual_seed(0))
+
+    def round_labels(self, stage: StageOne) -> PseudoLabels:
+        """The pseudo-labels after a round: of the whole graph, or of a sample of a large one."""
+        embedding = embed(stage, self.reference)
+        core = self.core if self.batch_nodes is None else None
+        if self.sampled:
+            rows = embedding if core is None else embedding[core]
+            embedding, core = rows[:: -(-len(rows) // SAMPLE)], None
+        return read_pseudo_labels(embedding, stage.prototypes, stage.blocks, stage.settings, core)
+
+    @torch.no_grad()
+    def all_labels(self, stage: StageOne) -> PseudoLabels:
+        """The pseudo-labels of the whole graph: found on a sample of its nodes, then all nodes are assigned."""
+        embedding, device = embed(stage, self.inputs), self.inputs.device
+        own = torch.arange(len(embedding), device=device) if self.core is None else self.core.nonzero().flatten()
+        drawn = torch.randperm(len(own), generator=torch.Generator().manual_seed(0))[:SAMPLE].sort().values
+        sample = embedding[own[drawn.to(device)]]
+        found = read_pseudo_labels(sample, stage.prototypes, stage.blocks, stage.settings)
+        potential = sinkhorn(sample @ found.vectors.t(), **stage.settings.sinkhorn_rules()).potential
+        weights = torch.zeros(len(embedding), len(found.vectors), device=device)
+        counts, residual = torch.zeros_like(found.counts), torch.zeros((), device=device)
+        for rows in own.split(ROWS):
+            logits = embedding[rows] @ found.vectors.t() / stage.settings.epsilon + potential
+            plan = torch.softmax(logits, dim=1)
+            hard = plan.argmax(dim=1)
+            counts += torch.bincount(hard, minlength=len(counts))
+            residual += (embedding[rows] - found.vectors[hard]).pow(2).sum()
+            weights[rows] = plan
+        mass = weights.sum(0)
+        weights /= mass
+        vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+        centred = len(own) - len(own) * embedding[own].mean(0).pow(2).sum()  # rows have unit length
+        return PseudoLabels(vectors, weights, counts, 1 - float(residual / centred), mass)
 
 
 def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
-    """A subgraph of about ``size`` nodes: half are randomly drawn parts, slices of ``order``, half their neighbours.
+    """A subgraph of about ``size`` nodes: half are randomly drawn blocks, slices of ``order``, half their neighbours.
 
-    The losses see the former alone: neighbours pass messages, but lack many of their own.
+    The losses see the blocks alone: the neighbours pass messages, but lack many of their own edges.
     """
-    parts = -(-inputs.num_nodes // PART)
-    drawn = torch.randperm(parts, generator=generator)[: max(1, size // 2 // PART)]
-    chosen = (drawn[:, None] * PART + torch.arange(PART)).flatten()
+    blocks = -(-inputs.num_nodes // BLOCK)
+    drawn = torch.randperm(blocks, generator=generator)[: max(1, size // 2 // BLOCK)]
+    chosen = (drawn[:, None] * BLOCK + torch.arange(BLOCK)).flatten()
     chosen = order[chosen[chosen < inputs.num_nodes].to(inputs.device)]
     nodes = torch.cat([chosen, neighbours(inputs, chosen, size - len(chosen))]).sort().values
     own = torch.zeros(inputs.num_nodes, dtype=torch.bool, device=inputs.device)
     own[chosen] = True
-    return replace(take_nodes(inputs, nodes), counted=own[nodes].nonzero().flatten())
+    return replace(take_nodes(inputs, nodes), loss_rows=own[nodes].nonzero().flatten())
 
 
 def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
-    """At most so many nodes around ``nodes``: those with most edges to them, for their degree (its root)."""
+    """At most ``most`` neighbours of ``nodes``: those with most edges to them, divided by the root of their degree."""
     adjacency = inputs.adjacency
     _, entry = row_entries(adjacency.crow, nodes)
     edges = torch.bincount(adjacency.col[entry], minlength=inputs.num_nodes)
@@ -171,34 +157,45 @@ def _rows(x: Features, nodes: Tensor) -> Features:
     return x.rows(nodes) if isinstance(x, StoredFeatures) else x[nodes]
 
 
-@torch.no_grad()
-def read_everyone(stage: StageOne, inputs: Inputs, core: Tensor | None = None) -> PseudoLabels:
-    """Pseudo-labels of the whole graph: found on a sample of its nodes, then all are assigned, some rows at a time.
+def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:
+    """The largest batch with which condensing stays within ``memory`` bytes; None where the whole graph fits.
 
-    Args:
-        stage: where stage I stands.
-        inputs: the whole graph.
-        core: which nodes are assigned, bool [N]; the others carry no weight. By default all.
+    On a CPU, where every node of a step costs time, a large graph is always trained on in batches.
+
+    Raises:
+        SettingError: not even the smallest batch fits.
     """
-    embedding = embed(stage, inputs)
-    assigned = torch.arange(len(embedding), device=inputs.device) if core is None else core.nonzero().flatten()
-    drawn = torch.randperm(len(assigned), generator=torch.Generator().manual_seed(0))[:SAMPLE].sort().values
-    sample = embedding[assigned[drawn.to(inputs.device)]]
-    found = read_pseudo_labels(stage, sample)
-    potential = balance(stage, sample, found.vectors)
-    weights = torch.zeros(len(embedding), len(found.vectors), device=inputs.device)
-    counts, residual = torch.zeros_like(found.counts), torch.zeros((), device=inputs.device)
-    for rows in assigned.split(ROWS):
-        logits = embedding[rows] @ found.vectors.t() / stage.settings.epsilon + potential
-        plan = torch.softmax(logits, dim=1)
-        hard = plan.argmax(dim=1)
-        counts += torch.bincount(hard, minlength=len(counts))
-        residual += (embedding[rows] - found.vectors[hard]).pow(2).sum()
-        weights[rows] = plan
-    mass = weights.sum(0)
-    weights /= mass
-    vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
-    centred = len(assigned) - len(assigned) * embedding[assigned].mean(0).pow(2).sum()  # rows have unit length
-    return replace(
-        found, vectors=vectors, weights=weights, counts=counts, mass=mass, explained=1 - float(residual / centred)
-    )
+    nodes, ladder = inputs.num_nodes, [rung.branches for rung in settings.ladder]
+    step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
+    graph = PROGRAM + _graph_bytes(inputs)
+    in_batches = inputs.device.type == "cpu" and nodes > WHOLE
+    if graph + nodes * step <= memory and not in_batches:
+        return None
+    width = max(sum(branch.width for branch in branches) for branches in ladder)
+    hidden = max(branch.hidden for branches in ladder for branch in branches)
+    ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # assignment and embedding of all nodes
+    step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
+    fits = (memory - graph) // step // BLOCK * BLOCK
+    if ending > memory or fits < SMALLEST:
+        least = max(ending, graph + SMALLEST * step)
+        raise SettingError(
+            f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB']:.2f} GiB, "
+            f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
+        )
+    return int(min(fits, LARGEST))
+
+
+def _step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
+    """Bytes that a node takes in a step: activations of two views with their gradients, and the assignment."""
+    views = sum(2 * (branch.hidden + branch.width) for branch in branches)
+    assignment = 10 * count if settings.pseudo_labels.swap > 0 else 0
+    return 4 * (4 * views + assignment + features)
+
+
+def _graph_bytes(inputs: Inputs) -> int:
+    x = inputs.x
+    if isinstance(x, SparseFeatures):
+        features = 16 * x.matrix.values().numel()
+    else:
+        features = x.memory if isinstance(x, StoredFeatures) else 4 * x.numel()
+    return features + 24 * inputs.adjacency.col.numel()  # Â, and a masked view of it

@@ -14,7 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Adjacency, Features, neighbor_sum, propagate, propagate_rows, times
+from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.features import Features, times
+from plgc.sparse.propagation import neighbor_sum, propagate, propagate_rows
 
 KINDS = ("gcn", "sage", "gat", "gin", "sgc", "mlp")
 

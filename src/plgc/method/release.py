@@ -1,10 +1,11 @@
-"""What leaves the owner of a graph: no cluster below a minimum size, and, on request, no value that one node dominates,
-or everything clipped and noisy.
+"""What leaves the owner of a graph: no cluster below a minimum size and, on request, no value that one node dominates,
+or everything clipped and noisy. :mod:`plgc.artifact.members` says what is known of the result: a default file tells who
+was in the graph, and a minimum size of clusters does not change that.
 
 None of it is differential privacy, and no ε is ever stated. The encoders, the assignment and the number of clusters
 that are left were all computed from the graph without noise, a node reaches its neighbours' rows over the edges, and no
-degree is bounded: noise on the result does not cover those steps. It is called noise, and its measure is the attack in
-:mod:`plgc.evaluation.membership`.
+degree is bounded: noise on the result does not cover those steps. It is called noise; it is measured by the attacks in
+:mod:`plgc.evaluation.membership`, which are weaker than non-negative least squares on candidate rows.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.method.stage_one import PseudoLabels, unit_blocks
+from plgc.method.prototypes import PseudoLabels, unit_blocks
 from plgc.method.stage_two import PROPAGATION_STEPS
 from plgc.runtime.errors import ArtifactError, SettingError
-from plgc.sparse.adjacency import Features, propagate
+from plgc.sparse.features import Features, StoredFeatures
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.stored_features import StoredFeatures
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Release:
 
     Attributes:
         min_cluster: fewest original nodes a synthetic node may represent; None for what the settings say, 1. Smaller
-            clusters are merged, so that the file may hold fewer nodes than requested, and never an empty one.
+            clusters are merged, so that the file may hold fewer nodes than requested, and never an empty one. It does
+            not hide who was in the graph.
         max_share: largest share of a published feature value that may come from one original node; None for what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`shared_values`).
         clip: shorten published rows to this norm; None leaves them as they are.

@@ -1,7 +1,7 @@
 """Settings of every stage as frozen, validated dataclasses, and the two presets that ship.
 
 ``default`` is the best recipe we know; ``paper`` is the method as the paper states it, letter by letter. Neither has
-settings per dataset: what must adapt to a graph (row scaling, length of training) does so from the graph itself.
+settings per dataset: what has to fit the graph (row scaling, encoders, length of training) is read from the graph.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from plgc.method.encoder import KINDS
+from plgc.runtime.compute import PRECISIONS
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import SCALINGS
 
 T = TypeVar("T")
-PRECISIONS = ("float32", "bfloat16")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -66,7 +66,7 @@ class PseudoLabelSettings:
 
     Attributes:
         learning_rate: of Adam, for encoders and prototypes.
-        round_epochs: epochs between two looks at the pseudo-labels.
+        round_epochs: epochs of a round, after which the pseudo-labels are read.
         max_rounds: upper limit on the rounds.
         min_gain: the label-free stopping rule: stop when a round raises the share of the embeddings' variance that
             the pseudo-labels explain by less than this. 0 never stops early.
@@ -108,6 +108,14 @@ class PseudoLabelSettings:
         _require(self.precision in PRECISIONS, f"precision is {self.precision!r}: choose {' or '.join(PRECISIONS)}")
         _require(self.swap > 0 or self.decorrelation > 0, "swap and decorrelation are both 0: nothing would be learned")
 
+    def sinkhorn_rules(self, temperature: float = 1.0) -> dict[str, Any]:
+        """Keywords of :func:`plgc.method.sinkhorn.sinkhorn`, for scores that have been divided by a temperature."""
+        return {
+            "epsilon": self.epsilon / temperature,
+            "tolerance": self.tolerance,
+            "max_iterations": self.max_iterations,
+        }
+
 
 @dataclass(frozen=True)
 class SynthesisSettings:
@@ -148,8 +156,8 @@ class CondenseSettings:
     """Everything :func:`plgc.condense` can be told, apart from the size and the seed.
 
     Attributes:
-        preset: the name these settings go by.
-        scaling: row scaling of the features: ``l1``, ``l2``, ``none``, or ``auto`` to look at them.
+        preset: the name of these settings.
+        scaling: row scaling of the features: ``l1``, ``l2``, ``none``, or ``auto`` to choose by their values.
         ladder: the label-free model choice. Twin encoders that differ only in their random start are trained for
             ``probe_epochs``, and the first rung whose ``agreement`` theirs reaches is used. Where twins disagree they
             learn noise, and narrower encoders with stronger augmentation learn more. One rung: no choice, no twins.
@@ -157,7 +165,7 @@ class CondenseSettings:
         probe_epochs: how long they are trained before they are compared.
         pseudo_labels: stage I.
         synthesis: stage II.
-        min_cluster: fewest original nodes a synthetic node may stand for; smaller clusters are merged at the end of
+        min_cluster: fewest original nodes a synthetic node may represent; smaller clusters are merged at the end of
             stage I.
         max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
             leaves all as they are.
@@ -222,26 +230,9 @@ PRESETS = {"default": CondenseSettings(), "paper": PAPER}
 
 
 def preset(name: str) -> CondenseSettings:
-    """The settings that go by this name."""
+    """The settings of this name."""
     _require(name in PRESETS, f"unknown preset {name!r}: choose {' or '.join(PRESETS)}")
     return PRESETS[name]
-
-
-def adapted(
-    settings: CondenseSettings, min_cluster: int | None, max_share: float | None, precision: str | None
-) -> CondenseSettings:
-    """Settings with what a call says of its own; None leaves a value as it is."""
-    given = {"min_cluster": min_cluster, "max_share": max_share}
-    if precision is not None:
-        settings = replace(settings, pseudo_labels=replace(settings.pseudo_labels, precision=precision))
-    return replace(settings, **{name: value for name, value in given.items() if value is not None})
-
-
-def check_precision(settings: CondenseSettings, device: str) -> None:
-    """Raise :class:`SettingError` where the device cannot compute as asked."""
-    precision = settings.pseudo_labels.precision
-    if precision != "float32" and not device.startswith("cuda"):
-        raise SettingError(f"precision is {precision}, but device is {device}: give a GPU (cuda), or float32")
 
 
 def _build(kind: type[T], values: Mapping[str, Any]) -> T:

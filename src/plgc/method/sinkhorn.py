@@ -17,7 +17,7 @@ from torch import Tensor
 
 KERNEL_RANGE = 50.0  # e^-50 times the smallest scale is still far above float32's smallest number, e^-87
 SCALE_RANGE = 20.0
-LOOK = 4  # iterations between two looks at how far a GPU has come: each look makes it wait, what is done stays as it is
+CHECK_EVERY = 4  # iterations between two checks of the error on a GPU: each check makes the CPU wait for it
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ def sinkhorn(
 
 
 @torch.no_grad()
-def sinkhorn_unwatched(
+def sinkhorn_without_checks(
     scores: Tensor, *, epsilon: float, tolerance: float, max_iterations: int, potential: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Plan and potential as :func:`sinkhorn` finds them, without a look at any number: for recordings on a GPU.
+    """Plan and potential of :func:`sinkhorn` without reading a number back from the device: for recorded GPU work.
 
-    All iterations are made, and change nothing once the tolerance is reached. Where plain exponentials would not be
-    exact, both are not numbers, and :func:`sinkhorn` has to be asked.
+    All iterations are run; they change nothing once the tolerance is reached. Where plain exponentials would not be
+    exact, both results are NaN, and :func:`sinkhorn` has to be used instead.
     """
     share = scores.shape[0] / scores.shape[1]
     kernel, span = _kernel(scores, epsilon, potential)
@@ -109,7 +109,7 @@ def _scale_kernel(
 
     ``kernel`` has a largest entry of 1 in every row, and becomes the plan.
     """
-    step = LOOK if kernel.is_cuda else 1
+    step = CHECK_EVERY if kernel.is_cuda else 1
     scale, iterations = torch.ones_like(column), 0
     while True:
         row, column_mass, off = _masses(kernel, scale, share)

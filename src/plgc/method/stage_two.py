@@ -1,8 +1,8 @@
 """Stage II: synthetic features X' whose embeddings are the pseudo-labels Ỹ (section 3.1.2).
 
 The paper minimises ‖ỹ_k − z_k‖² over X' and leaves the start open. We start on the data's manifold: x'_k is the
-assignment mean of the propagated features Â²X, which the encoder already maps close to ỹ_k. Gradient steps from there
-can only be gentle: large ones leave the manifold, and the rebuilt backbone gets worse while the loss here falls.
+assignment mean of the propagated features Â²X, which the encoder already maps close to ỹ_k. Steps from there have to be
+small: large ones leave the manifold, and the rebuilt backbone gets worse while the loss here falls.
 """
 
 from __future__ import annotations
@@ -10,18 +10,45 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from plgc.method.prototypes import PseudoLabels, unit_blocks
 from plgc.method.settings import SynthesisSettings
-from plgc.method.stage_one import PseudoLabels, StageOne, unit_blocks
-from plgc.sparse.adjacency import propagate
-from plgc.sparse.inputs import Inputs, mean_rows
+from plgc.method.stage_one import StageOne
+from plgc.sparse.features import mean_rows
+from plgc.sparse.inputs import Inputs
+from plgc.sparse.propagation import propagate
 
 PROPAGATION_STEPS = 2
+
+
+def synthesise(
+    features: Tensor | None,
+    stage: StageOne,
+    inputs: Inputs,
+    labels: PseudoLabels,
+    settings: SynthesisSettings,
+    allowed: Tensor | None = None,
+) -> tuple[Tensor, list[float]]:
+    """X' [K, f] for these pseudo-labels, and the distance ‖ỹ_k − z_k‖² after every step.
+
+    Args:
+        features: X' of the round before; None in the first. It is not used where X' starts from assignment means.
+        stage: encoders θ'.
+        inputs: the graph.
+        labels: Ỹ and the assignment.
+        settings: of stage II.
+        allowed: which values may be published, bool [K, f]; the others are 0. None: all.
+    """
+    if features is None or settings.start == "means":
+        features = start_features(inputs, labels, settings, stage.generator)
+    features = features if allowed is None else features * allowed
+    features, losses = refine_features(features, stage, inputs, labels, settings)
+    return features if allowed is None else features * allowed, losses
 
 
 def start_features(
     inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings, generator: torch.Generator
 ) -> Tensor:
-    """Where X' starts: assignment means of Â²X, or the features of random nodes."""
+    """The start of X': assignment means of Â²X, or the features of random nodes."""
     if settings.start == "nodes":
         assigned = labels.weights.sum(1).nonzero().flatten()  # all but a halo
         chosen = assigned[torch.randperm(len(assigned), generator=generator)[: labels.vectors.shape[0]]]

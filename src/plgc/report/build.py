@@ -15,6 +15,7 @@ from plgc.report.health import health
 from plgc.report.html import Html, escape, join, tag
 from plgc.report.looks import looks
 from plgc.report.making import making, versions
+from plgc.report.members import members
 from plgc.report.opened import GraphSource, Opened, open_all
 from plgc.report.scores import score_files
 from plgc.report.study import study
@@ -130,7 +131,8 @@ def build_report(
     if studies:
         well = compared_health(studies) if several else health(studies[0], scores)
         made = compared_making(studies, given.partition, repeat) if several else making(studies[0], repeat)
-        sections += [("health", "Is it healthy?", well), ("made", "How was it made?", made)]
+        sections += [("health", "Is it healthy?", well), ("members", "Who was in the graph?", members(studies))]
+        sections.append(("made", "How was it made?", made))
     report("done", STEPS, STEPS)
     return _page(title_of(studies, given.graph, given.partition), headline(studies, given.graph, scores), sections)
 

@@ -29,9 +29,15 @@ def side_by_side(studies: Sequence[Study], partition: Mapping[str, Any] | None) 
     words = "; ".join(f"{name}: {text}" for name, text in notes.items())
     cut = None
     if partition is not None:
-        share = percent(partition["edges_cut"] / max(1, partition["edges"]), 3)
-        cut = tag("p", f"One graph in {partition['parts']} {partition['how']} parts: {share} of its edges were cut.")
+        cut = tag("p", f"One graph in {partition['parts']} {partition['how']} parts{_cut_text(partition)}.")
     return join([cut, table(head, rows, "The sources side by side", names=2), tag("p", f"{words}.", class_="note")])
+
+
+def _cut_text(partition: Mapping[str, Any]) -> str:
+    """The share of edges that were cut; nothing where the manifest, of clipped or noisy files, leaves it out."""
+    if "edges" not in partition:
+        return ""
+    return f": {percent(partition['edges_cut'] / max(1, partition['edges']), 3)} of its edges were cut"
 
 
 def compared_health(studies: Sequence[Study]) -> Html:

@@ -3,8 +3,8 @@
 The multilevel heavy-edge scheme of Loukas (2019), as Huang et al. (2021) use it for GNNs: the graph is contracted
 without labels, then every supernode takes the mean features and the majority training label of its members.
 
-One level. An edge counts w_ij / max(d_i, d_j), so that hubs are not contracted first. Every node points along its heaviest
-edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at every other
+One level. The weight of an edge is w_ij / max(d_i, d_j), so that hubs are not contracted first. Every node points along
+its heaviest edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at every other
 depth, the forest falls into stars, and the heavier half of their edges is contracted. Several leaves may join one
 hub, so a star-like graph needs as few levels as any other; all merges are along edges, so supernodes stay connected.
 
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.check import to_scipy
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
@@ -35,7 +35,7 @@ RAISE = 1.25  # of the size limit, when nothing fits
 CHUNK = 1024  # rows of distances held at a time
 
 
-def condense_by_coarsening(run: Run) -> CondensedGraph:
+def condense_by_coarsening(run: RivalRun) -> CondensedGraph:
     """Contract heavy edges until K supernodes are left. Nothing in it is random: the seed is only recorded."""
     bare, labels, count = run.graph, run.labels, run.nodes
     x = scale_rows(bare.x.to(torch.float32), run.scaling)

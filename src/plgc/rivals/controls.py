@@ -1,4 +1,4 @@
-"""References that nothing was condensed for: two controls, the encoder of stage I, and a GNN trained on the whole graph.
+"""References, without condensation: two controls, the encoder of stage I, and a GNN trained on the whole graph.
 
 A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
 one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat both. ``ssl``
@@ -21,9 +21,11 @@ from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import node_labels
 from plgc.graphs.views.protocol import Case
 from plgc.method import settings as config
-from plgc.method.batches import Supply
-from plgc.method.condense import resolve_count, stage_one_rounds
+from plgc.method.alternate import alternate
+from plgc.method.batches import TrainingGraph
+from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
+from plgc.method.resume import Run
 from plgc.method.stage_one import StageOne, embed
 from plgc.rivals.frame import accuracy_on
 from plgc.runtime.errors import LabelError, SettingError
@@ -131,15 +133,16 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
 
 
 def train_stage_one(
-    graph: Data, nodes: int, *, seed: int = 0, preset: str = "default", device: str = "cpu"
+    source: Data, nodes: int, *, seed: int = 0, preset: str = "default", device: str = "cpu"
 ) -> tuple[StageOne, str]:
     """Stage I as a condensation to ``nodes`` would train it, and the scaling of its features. Labels are not read."""
     settings = config.preset(preset)
-    bare = bare_graph(graph, condensable=False)
+    bare = bare_graph(source, condensable=False)
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
-    *_, last = stage_one_rounds(Supply(prepare(bare, scaling, device)), count, settings, seed, silent)
-    return last.stage, scaling
+    run = Run(settings.pseudo_labels.max_rounds, silent)
+    graph = TrainingGraph(prepare(bare, scaling, device))
+    return alternate(graph, count, settings, seed, run, stage_two=False).stage, scaling
 
 
 def train_whole(case: Case, options: LearnOptions) -> Classifier:

@@ -3,7 +3,7 @@
 The graph condensation papers choose class by class, in proportion to the training labels, by the output of a GCN
 trained on these. The label-free variants (``y=None``) choose from all training nodes alike, by propagated features.
 
-Only ``y[candidates]`` is ever read. Ties go to the smaller node number, and the order of the candidates does not matter.
+Only ``y[candidates]`` is ever read. Ties go to the smaller node number; the order of the candidates does not matter.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import train_classifier
 from plgc.graphs.attributes import attribute
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.rivals.frame import Run, accuracy_on
+from plgc.rivals.frame import RivalRun, accuracy_on
 from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
 
-def condense_by_choice(run: Run) -> CondensedGraph:
+def condense_by_choice(run: RivalRun) -> CondensedGraph:
     """Keep some of the training nodes, at most as many as have a label, and the edges among them.
 
     The method's name is the rule, ``random``, ``herding`` or ``kcenter``, with ``-labelfree`` where labels are only
@@ -54,7 +54,7 @@ def condense_by_choice(run: Run) -> CondensedGraph:
     )
 
 
-def class_output(run: Run) -> Tensor:
+def class_output(run: RivalRun) -> Tensor:
     """Log-probabilities of every node from a GCN trained on the labels, the best epoch by validation if given."""
     labels, inputs = run.labels, run.inputs
     train = labels.train.to(inputs.device)

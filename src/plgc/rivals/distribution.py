@@ -24,10 +24,10 @@ from plgc.downstream.tasks.classifier import ClassifierSettings
 from plgc.graphs.catalog import normalised
 from plgc.method.encoder import glorot
 from plgc.rivals.coreset import kcenter_nodes
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.ranges import check_ranges
-from plgc.sparse.adjacency import propagate
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def published_settings(name: str) -> DistributionSettings:
     return PUBLISHED.get(normalised(name), DistributionSettings())
 
 
-def condense_by_distribution(run: Run) -> CondensedGraph:
+def condense_by_distribution(run: RivalRun) -> CondensedGraph:
     """Learn features whose class means meet those of the training nodes under random networks: ``gcdm-x``.
 
     X' starts as the training nodes that k-center finds in each class's propagated features, so that there are at most

@@ -1,7 +1,7 @@
 """What all rivals share: the graph without labels, its inputs, checkpoints, and the file that a run ends with.
 
-A rival is a function of a :class:`Run`. It takes from the run what it needs, computes, and returns
-:meth:`Run.finish`.
+A rival is a function of a :class:`RivalRun`. It takes from the run what it needs, computes, and returns
+:meth:`RivalRun.finish`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RivalRun:
     """One run of a rival.
 
     Attributes:
@@ -64,7 +64,7 @@ class Run:
     split: Mapping[str, Any] = field(default_factory=dict)
     files: list[Checkpoint] = field(default_factory=list)
 
-    def using(self, settings: Any) -> Run:
+    def using(self, settings: Any) -> RivalRun:
         """The same run with these settings, which go into its checkpoints and its file."""
         scaling = getattr(settings, "scaling", None)
         return replace(
@@ -173,7 +173,7 @@ class Run:
             curves={name: list(values) for name, values in (curves or {}).items()},
             fingerprint=self.fingerprint,
             method=self.method,
-            seen=Seen(**{**self.split, **bare.seen.to_dict()}).to_dict(),
+            seen=Seen(**{**self.split, **bare.seen.to_dict()}),
             labels=None if labels is None else labels.detach().cpu(),
             num_classes=None if given is None else given.classes,
             edge_index=edge_index,
@@ -186,7 +186,7 @@ class Run:
 
 def condense_in_frame(
     method: str,
-    loop: Callable[[Run], CondensedGraph],
+    loop: Callable[[RivalRun], CondensedGraph],
     graph: Data,
     *,
     labels: TrainingLabels | None = None,
@@ -198,14 +198,14 @@ def condense_in_frame(
     checkpoint: str | os.PathLike[str] | None = None,
     settings: Any = None,
 ) -> CondensedGraph:
-    """Condense with a rival; see :func:`plgc.rivals.methods.condense_with`, which calls this with a loop of the table."""
+    """Condense with a rival's loop; :func:`plgc.rivals.methods.condense_with` explains the arguments."""
     with cpu_threads(threads):
         bare = bare_graph(graph, condensable=labels is None)
         # Labels are part of the file: it may only be scored on the split that they come from.
         split = {} if labels is None or attribute(graph, "train_mask") is None else training_split(graph)
         scaling = resolve_scaling(bare.x, "auto")
         report = progress or silent
-        return loop(Run(method, bare, labels, nodes, seed, scaling, device, report, checkpoint, settings, split))
+        return loop(RivalRun(method, bare, labels, nodes, seed, scaling, device, report, checkpoint, settings, split))
 
 
 def accuracy_on(inputs: Inputs, nodes: Tensor, y: Tensor) -> Callable[[Classifier], float]:
@@ -234,7 +234,7 @@ def labelled_artifact(
     settings: Mapping[str, Any] | None = None,
     **result: Any,
 ) -> CondensedGraph:
-    """The file of a supervised method that runs outside the frame; other arguments are those of :meth:`Run.finish`.
+    """The file of a supervised method that runs outside the frame; other arguments are those of :meth:`RivalRun.finish`.
 
     Args:
         graph: what was handed to the method; what it shows (``seen``) and its split are recorded.
@@ -252,7 +252,7 @@ def labelled_artifact(
     """
     shown = replace(bare_graph(bare, condensable=False), seen=seen_of(graph))
     split = {} if attribute(graph, "train_mask") is None else training_split(graph)
-    run = Run(method, shown, labels, requested, seed, scaling, settings=settings, split=split)
+    run = RivalRun(method, shown, labels, requested, seed, scaling, settings=settings, split=split)
     return run.finish(features, counts, labels=node_labels, **result)
 
 

@@ -34,8 +34,8 @@ class Method:
         about: one line for tables and help.
         loop: of a rival: ``loop(run)`` condenses within the frame that all rivals share (:mod:`plgc.rivals.frame`).
         condenser: of a method that has its own frame, as ours has: ``condenser(graph, nodes=…, seed=…, …)``.
-        rebuild: ``rebuild(condensed, kind=…, seed=…, device=…)`` trains a model on one of its files. None for the way of
-            most: a backbone where the file has pseudo-labels, a classifier where it has labels.
+        rebuild: ``rebuild(condensed, kind=…, seed=…, device=…)`` trains a model on one of its files. None for the usual
+            way: a backbone where the file has pseudo-labels, a classifier where it has labels.
         reference: of a method that does not condense: ``reference(case, options)`` gives the model that is scored.
         supervised: whether it reads training labels before the head, or instead of one.
         sized: whether its result depends on the number of synthetic nodes.
@@ -61,7 +61,7 @@ class Method:
 
     @property
     def condense(self) -> Callable[..., CondensedGraph]:
-        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, for a supervised method ``labels=…``."""
+        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, supervised methods with ``labels=…``."""
         if self.condenser is not None:
             return load(self.condenser)
         if self.loop is None:
@@ -187,7 +187,7 @@ def condense_with(
         checkpoint: a folder in which our method and long ones keep their state; the same call then resumes from
             there (:func:`plgc.runtime.checkpoint.checkpoint_folder` for one that only runs of over a minute use).
         settings: settings of your own, instead of a preset or of the published ones.
-        options: others of :func:`plgc.condense`, such as ``min_cluster``, for our method alone; None counts as not given.
+        options: others of :func:`plgc.condense`, such as ``min_cluster``, for our method alone; None is not given.
     """
     method = method_named(name)
     condense = method.condense

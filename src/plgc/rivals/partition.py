@@ -27,11 +27,11 @@ from plgc.downstream.backbone import propagated_features
 from plgc.graphs.catalog import normalised
 from plgc.rivals.clustering import cluster, spectral_embedding
 from plgc.rivals.coreset import class_shares
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import SettingError
 from plgc.runtime.ranges import check_ranges
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def published_settings(method: str, name: str, nodes: int, training_nodes: int) 
     return CGCSettings(*sizes[min(sizes, key=lambda size: abs(math.log(size / max(nodes, 1))))])
 
 
-def condense_by_partition(run: Run) -> CondensedGraph:
+def condense_by_partition(run: RivalRun) -> CondensedGraph:
     """Cluster the training nodes of every class, and keep one weighted mean of each part: ``cgc-x`` or ``gecc``.
 
     Nodes are divided among the classes in proportion; there are at most as many as have a training label. The seed
@@ -156,8 +156,7 @@ def cgc_rows(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What CGC clusters: rows of Â²X and drawn rows of ÂX, their classes, and a linear classifier's confidence in them.
 
-    Rows of ÂX are drawn with replacement, from a class in proportion to 1 − F1: more from those that the classifier gets
-    wrong.
+    Rows of ÂX are drawn with replacement, from a class in proportion to 1 − F1: more where the classifier is wrong.
     """
     linear = linear_classifier(torch.stack(hops).mean(0), y, classes)
     sure = confidence(hops[2] @ linear, y)

@@ -84,6 +84,14 @@ def check_writable(path: str | os.PathLike[str], size: int = 0) -> None:
         )
 
 
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to the same file or folder, by links too; for what is not there yet, to the same place."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
 def remove_leftovers(folder: Path, age: float = STALE) -> None:
     """Remove temporary files that killed processes have left in a folder, ``age`` seconds after the last change."""
     for left in folder.glob(f"{PART}*{ENDING}"):

@@ -21,7 +21,7 @@ from plgc.sources.recipe import make_recipe, share_nodes
 from plgc.sources.run import Sources, make_sources
 from plgc.sources.wanted import Wanted
 
-MIN_CLUSTER = 5  # where files leave their owners
+MIN_CLUSTER = 5  # of several sources; it does not hide who was in them
 
 
 def condense_sources(
@@ -68,7 +68,8 @@ def condense_sources(
             place is the one it has in the manifest, else the first that is free: in a new folder, in the list.
         shared_seed: all sources get ``seed`` itself, so that their encoders start from the same weights.
         preset, settings: as for :func:`plgc.condense`.
-        min_cluster: fewest original nodes a synthetic node may stand for; None for what the settings say.
+        min_cluster: fewest original nodes a synthetic node may stand for; None for what the settings say. It does not
+            hide who was in the graph.
         max_share: largest share of a published feature value that may come from one node; None for the settings'.
         clip, noise: as for :func:`plgc.method.release.privatise`. It is noise and comes without any ε.
         fingerprint: whether files carry a checksum of their graph, by which others could recognise it.
@@ -158,7 +159,8 @@ def condense_parts(
         seed: of the cut; and of the sources, as for :func:`condense_sources`, which has the other arguments too.
 
     Returns:
-        The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``.
+        The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``,
+        which are left out with ``clip``.
     """
     _check_size(nodes, ratio)
     recipe = make_recipe(
@@ -176,7 +178,8 @@ def condense_parts(
     assert whole.edge_index is not None
     record: dict[str, Any] = {"graph": called, "parts": parts, "how": how, "halo": halo, "seed": seed}
     record |= {"alpha": alpha} if how == "skewed" else {}
-    record |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
+    if clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
+        record |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
     where = {"engine": engine, "workers": workers, "gpus": gpus, "address": address, "retries": retries}
     return make_sources(
         wanted, out, recipe, seed=seed, shared_seed=shared_seed, partition=record, engine=where, progress=progress

@@ -22,12 +22,11 @@ from torch_geometric.data import Data
 
 from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.load import load_graph, unlabelled
-from plgc.method import settings as config
-from plgc.method.batches import parse_memory
-from plgc.method.condense import condense
-from plgc.method.release import privatise
+from plgc.method.condense import choose_settings, condense
+from plgc.method.release import Release, privatise
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
+from plgc.runtime.compute import Compute, parse_memory
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
@@ -105,9 +104,7 @@ def make_recipe(
     precision: str | None = None,
 ) -> Recipe:
     """Put the settings together and check them, before any work begins."""
-    chosen = settings if settings is not None else config.preset(preset)
-    chosen = config.adapted(chosen, min_cluster, max_share, precision)
-    config.check_precision(chosen, device)
+    chosen = choose_settings(preset, settings, Compute(device, precision=precision), Release(min_cluster, max_share))
     check_noise(clip, noise)
     if fingerprint and clip is not None:
         raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")

@@ -224,6 +224,15 @@ def _start_manifest(folder: Path, out: str | os.PathLike[str], partition: dict[s
     manifest = read_manifest(folder) if (folder / MANIFEST).exists() else Manifest()
     if partition is None:
         return manifest
-    if manifest.partition not in (None, partition):
+    if manifest.partition is not None and not _same_cut(manifest.partition, partition):
         raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
-    return replace(manifest, partition=partition)
+    started = replace(manifest, partition=partition)
+    if "edges" in (manifest.partition or {}) and "edges" not in partition:
+        started.write(folder)  # an older version told the edges of noisy parts
+    return started
+
+
+def _same_cut(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of the same cut; edges count where both tell them."""
+    counts = {"edges", "edges_cut"} - (one.keys() & other.keys())
+    return {k: v for k, v in one.items() if k not in counts} == {k: v for k, v in other.items() if k not in counts}

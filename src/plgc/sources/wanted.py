@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch_geometric.data import Data
 
-from plgc.artifact.condensed import ALL, CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.check import node_count
 from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.seen import ALL, Seen, seen_of
 from plgc.method.condense import resolve_count
 
 
@@ -41,7 +41,7 @@ class Expected:
 
     nodes: int
     features: int
-    seen: dict[str, Any]
+    seen: Seen
     source: dict[str, int]
 
 
@@ -55,9 +55,9 @@ def expected_of(found: CondensedGraph, wanted: Wanted, graph: Path | Data | None
     width = 0 if bare.x is None else bare.x.shape[1]
     edges = 0 if bare.edge_index is None else bare.edge_index.shape[1]
     halo = {} if core is None else {"halo": total - own}
-    seen = ALL if isinstance(graph, Path) else graph._store.get("seen", ALL)
+    seen = ALL if isinstance(graph, Path) else seen_of(graph)
     source = {"nodes": own, "edges": edges, "features": width, **halo}
-    return Expected(resolve_count(own, wanted.ratio, wanted.nodes), width, dict(seen), source)
+    return Expected(resolve_count(own, wanted.ratio, wanted.nodes), width, seen, source)
 
 
 def checked(graph: Data, name: str) -> Data:

@@ -1,8 +1,8 @@
-"""Propagation over a graph: Â as a sorted CSR matrix, one sparse product with its own backward, and masked views.
+"""Â = D^-1/2 (A + I) D^-1/2 of a graph as a sorted CSR matrix, and the views of it with some edges dropped.
 
-Â = D^-1/2 (A + I) D^-1/2 is symmetric, so the backward of ``Â @ H`` is ``Â @ grad``: the same matrix serves both
-directions and nothing is ever transposed. Edges are dropped symmetrically for the same reason. The condensed graph
-has A' = I; it is written as ``None``, and every product with it is the identity.
+Graphs come from :func:`plgc.load_graph` sorted by row, then column. Building Â then takes one pass that inserts the
+self-loops and one counting sort; unsorted edges are sorted first. Â is symmetric, and edges are dropped symmetrically,
+so that nothing is ever transposed. The condensed graph has A' = I; it is written as ``None``.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from plgc.sparse.product import SparseProduct, index_dtype, multiply, row_entries
-from plgc.sparse.stored_features import StoredFeatures, StoredProduct
-from plgc.sparse.structure import closed_structure
+from plgc.runtime.errors import GraphError
+from plgc.sparse.product import index_dtype, multiply
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A graph's normalised adjacency Â with what its masked views need.
+    """Entries of A + I, sorted by row, then column.
 
-    Stored entries are those of A + I sorted by row, then column (:class:`plgc.sparse.structure.Structure`). ``pair[e]`` is the
-    undirected edge an entry belongs to (``num_pairs`` for self-loops), so one random draw per pair drops both
-    directions.
+    Attributes:
+        crow: where each row starts, [N + 1].
+        col: column of every entry.
+        weight: of every entry, 1 for self-loops; None where no edge has one.
+        pair: the undirected edge an entry belongs to, numbered in sorted order; ``num_pairs`` for self-loops. One
+            random draw per pair drops both directions.
+        num_pairs: the number of undirected edges.
     """
 
     crow: Tensor
@@ -71,21 +75,42 @@ class Adjacency:
 
     def with_values(self, value: Tensor) -> Tensor:
         """A CSR matrix with these entries."""
-        return _csr(self.crow, self.col, value, (self.num_nodes, self.num_nodes))
+        return csr(self.crow, self.col, value, (self.num_nodes, self.num_nodes))
 
 
-def _csr(crow: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
+def csr(crow: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A CSR tensor of parts that fit together; they are not checked."""
     return torch.sparse_csr_tensor(crow, col, value, shape, check_invariants=False)
 
 
 def build_adjacency(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> Adjacency:
-    """Build Â's structure from symmetric edges without self-loops (as :func:`plgc.load_graph` returns them)."""
-    built = closed_structure(edge_index, num_nodes, edge_weight)
-    return Adjacency(built.crow, built.col, built.weight, built.pair, built.num_pairs)
+    """Â of symmetric edges without self-loops: sort them, insert the self-loops, and number the pairs."""
+    row, col = edge_index
+    entries = row.numel() + num_nodes
+    index = index_dtype(entries, num_nodes)
+    weight = None if edge_weight is None else edge_weight.to(torch.float32)
+    if not _is_sorted(row, col):
+        row, col, weight = _sort(row, col, weight, num_nodes)
+    counts = torch.bincount(row, minlength=num_nodes)
+    upper = col > row
+    lower_counts = counts - torch.bincount(_select(row, upper), minlength=num_nodes)
+    starts = torch.zeros(num_nodes + 1, dtype=torch.int64, device=row.device)
+    torch.cumsum(counts, 0, out=starts[1:])
+    pair = _pairs(row, col, upper, num_nodes, index)
+    loops = torch.arange(num_nodes, device=row.device)
+    where = starts[:-1] + lower_counts  # a row's self-loop comes after its smaller neighbours
+    num_pairs = row.numel() // 2
+    return Adjacency(
+        crow=(starts + torch.arange(num_nodes + 1, device=row.device)).to(index),
+        col=_insert(col.to(index), where, loops.to(index)),
+        weight=None if weight is None else _insert(weight, where, torch.ones(num_nodes, device=row.device)),
+        pair=_insert(pair, where, torch.full_like(loops, num_pairs, dtype=index)),
+        num_pairs=num_pairs,
+    )
 
 
 def drop_edges(adjacency: Adjacency, rate: float, generator: torch.Generator) -> Adjacency:
-    """Drop each undirected edge with probability ``rate``; self-loops stay, rows stay sorted, nothing is re-sorted."""
+    """Drop each undirected edge with probability ``rate``; self-loops stay, rows stay sorted."""
     return keep_edges(adjacency, draw_kept(adjacency, rate, generator))
 
 
@@ -101,15 +126,15 @@ def draw_kept(adjacency: Adjacency, rate: float, generator: torch.Generator) -> 
 def keep_edges(adjacency: Adjacency, kept: Tensor) -> Adjacency:
     """The view in which only these pairs are left.
 
-    On a GPU the others stay where they are with a weight of zero, which its product does not gather: the size of a view
-    is then that of the graph, and nobody has to wait to be told it.
+    On a GPU the others keep their place with a weight of zero, which its product does not gather: a view is then as
+    large as the graph, and its size need not be read back from the device.
     """
     if kept.numel() == 0:
         return adjacency
     keep = kept.to(adjacency.pair.device).index_select(0, adjacency.pair)
     if keep.is_cuda:
         return replace(adjacency, weight=keep.float() if adjacency.weight is None else adjacency.weight * keep)
-    crow, places = _kept(keep, adjacency.crow)
+    crow, places = kept_entries(keep, adjacency.crow)
     return Adjacency(
         crow=crow,
         col=adjacency.col.index_select(0, places),
@@ -119,94 +144,83 @@ def keep_edges(adjacency: Adjacency, kept: Tensor) -> Adjacency:
     )
 
 
-def _kept(keep: Tensor, crow: Tensor) -> tuple[Tensor, Tensor]:
-    """Where rows start once only some entries are kept, and where these are; on a CPU."""
+def kept_entries(keep: Tensor, crow: Tensor) -> tuple[Tensor, Tensor]:
+    """Where rows start once only some entries are kept, and the places of these entries; on a CPU."""
     places = torch.from_numpy(np.flatnonzero(keep.numpy()))  # ten times faster than torch's own
     running = torch.zeros(keep.numel() + 1, dtype=crow.dtype)
     torch.cumsum(keep, 0, out=running[1:])
     return running.index_select(0, crow), places
 
 
-def propagate(adjacency: Adjacency | None, hidden: Tensor, steps: int = 1) -> Tensor:
-    """Multiply ``hidden`` by Â ``steps`` times; with A' = I (``None``) return it unchanged."""
-    if adjacency is not None:
-        for _ in range(steps):
-            hidden = SparseProduct.apply(adjacency.matrix, adjacency.matrix, hidden)  # pyright: ignore
-    return hidden
+def _is_sorted(row: Tensor, col: Tensor) -> bool:
+    ahead = row[1:] > row[:-1]
+    return bool((ahead | ((row[1:] == row[:-1]) & (col[1:] > col[:-1]))).all())
 
 
-def propagate_rows(adjacency: Adjacency, hidden: Tensor, rows: Tensor) -> Tensor:
-    """``(Â @ hidden)[rows]``, [n, d], at about the cost of these rows; so is its gradient."""
-    there, back = row_matrices(adjacency, rows)
-    result = SparseProduct.apply(there, back, hidden)  # pyright: ignore
-    return result.index_select(0, rows) if there.is_cuda else result
+def _sort(row: Tensor, col: Tensor, weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Sort by row, then column; on a CPU by counting, which needs no keys of 64 bits."""
+    if row.is_cuda:
+        order = torch.argsort(row.to(torch.int64) * num_nodes + col)
+        return row[order], col[order], None if weight is None else weight[order]
+    values = np.ones(row.numel(), dtype=np.int8) if weight is None else weight.numpy()
+    entries = sp.coo_array((values, (row.numpy(), col.numpy())), shape=(num_nodes, num_nodes))
+    by_row = sp.csr_array(entries)
+    if by_row.nnz != row.numel():
+        raise GraphError(
+            f"{row.numel() - by_row.nnz} of {row.numel()} edges are repeats: load the graph with plgc.load_graph"
+        )
+    by_row.sort_indices()
+    counts = torch.from_numpy(np.diff(by_row.indptr).astype(np.int64))
+    rows = torch.arange(num_nodes, dtype=row.dtype).repeat_interleave(counts)
+    return rows, torch.from_numpy(by_row.indices), None if weight is None else torch.from_numpy(by_row.data)
 
 
-def row_matrices(adjacency: Adjacency, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Â with only these (ascending) rows, and its transpose, which by symmetry is Â with only these columns.
-
-    On a CPU the others are left out, and the matrices are [n, N] and [N, n]; on a GPU, where a size that depends on the
-    rows would have to be waited for, they are zeros, which its product does not gather, and the matrices are [N, N].
-    """
-    crow, col, value = adjacency.crow, adjacency.col, adjacency.matrix.values()
-    nodes, entries = adjacency.num_nodes, col.numel()
-    if col.is_cuda:
-        chosen = torch.zeros(nodes, device=col.device).index_fill_(0, rows, 1.0)
-        there = chosen.repeat_interleave(crow.diff(), output_size=entries).mul_(value)
-        return adjacency.with_values(there), adjacency.with_values(chosen.index_select(0, col).mul_(value))
-    starts, entry = row_entries(crow, rows)
-    there = _csr(starts, col.index_select(0, entry), value.index_select(0, entry), (len(rows), nodes))
-    place = torch.full((nodes,), -1, dtype=col.dtype)
-    place[rows] = torch.arange(len(rows), dtype=col.dtype)
-    source = place.index_select(0, col)
-    starts, places = _kept(source >= 0, crow)
-    back = _csr(starts, source.index_select(0, places), value.index_select(0, places), (nodes, len(rows)))
-    return there, back
-
-
-def neighbor_sum(adjacency: Adjacency | None, hidden: Tensor) -> Tensor:
-    """(A + I) @ hidden: the sum over a node and its neighbours; with A' = I the node itself."""
-    if adjacency is None:
-        return hidden
-    return SparseProduct.apply(adjacency.sum_matrix, adjacency.sum_matrix, hidden)  # pyright: ignore
+def _pairs(row: Tensor, col: Tensor, upper: Tensor, num_nodes: int, index: torch.dtype) -> Tensor:
+    """Number the entries above the diagonal in their order, and give those below the number of their mirror image."""
+    count = int(upper.sum())
+    numbers = torch.arange(count, dtype=index, device=row.device)
+    source, target = _select(row, upper), _select(col, upper)
+    if row.is_cuda:  # sorting the mirror images puts them in the order of the entries below the diagonal
+        order = torch.argsort(target.to(torch.int64) * num_nodes + source)
+        mirrored, smaller = numbers[order], source[order]
+    else:
+        starts = np.zeros(num_nodes + 1, dtype=np.int64)
+        np.cumsum(torch.bincount(source, minlength=num_nodes).numpy(), out=starts[1:])
+        columns = target.to(index).numpy()
+        triangle = sp.csr_array((numbers.numpy(), columns, starts.astype(columns.dtype)), shape=(num_nodes, num_nodes))
+        flipped = triangle.tocsc()
+        mirrored, smaller = torch.from_numpy(flipped.data), torch.from_numpy(flipped.indices)
+    lower = ~upper
+    if not torch.equal(smaller.to(col.dtype), _select(col, lower)):
+        raise GraphError(
+            f"{count} of {row.numel()} edges go from a smaller to a larger node, and the others are not their mirror "
+            "images: every edge has to be there once in either direction; load the graph with plgc.load_graph"
+        )
+    pair = torch.empty(row.numel(), dtype=index, device=row.device)
+    _assign(pair, upper, numbers)
+    _assign(pair, lower, mirrored)
+    return pair
 
 
-@dataclass(frozen=True)
-class SparseFeatures:
-    """A sparse feature matrix X (CSR) with its transpose, so that X @ W has a cheap backward."""
-
-    matrix: Tensor
-    transpose: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(N, f)."""
-        return self.matrix.shape[0], self.matrix.shape[1]
-
-    def to_dense(self) -> Tensor:
-        """X as a dense tensor."""
-        return self.matrix.to_dense()
+def _insert(values: Tensor, where: Tensor, added: Tensor) -> Tensor:
+    """Put ``added`` into ``values``, each before the value at ``where`` (ascending)."""
+    result = torch.empty(values.numel() + added.numel(), dtype=values.dtype, device=values.device)
+    places = where + torch.arange(added.numel(), device=values.device)
+    others = torch.ones(result.numel(), dtype=torch.bool, device=values.device)
+    others[places] = False
+    result[places] = added
+    _assign(result, others, values)
+    return result
 
 
-Features = Tensor | SparseFeatures | StoredFeatures
+def _select(values: Tensor, mask: Tensor) -> Tensor:
+    """``values[mask]``; on a CPU NumPy takes a fraction of torch's time and makes no list of 64-bit places."""
+    return values[mask] if mask.is_cuda else torch.from_numpy(np.compress(mask.numpy(), values.numpy()))
 
 
-def sparse_features(matrix: Tensor) -> SparseFeatures:
-    """Keep a CSR tensor together with its transpose, with int32 indices where they fit."""
-    matrix = _compact_csr(matrix)
-    return SparseFeatures(matrix, _compact_csr(matrix.to_sparse_coo().t().coalesce().to_sparse_csr()))
-
-
-def _compact_csr(matrix: Tensor) -> Tensor:
-    index = index_dtype(matrix.values().numel(), *matrix.shape)
-    crow, col = matrix.crow_indices().to(index), matrix.col_indices().to(index)
-    return _csr(crow, col, matrix.values(), (matrix.shape[0], matrix.shape[1]))
-
-
-def times(features: Features, weight: Tensor) -> Tensor:
-    """X @ W for dense, sparse or stored X."""
-    if isinstance(features, SparseFeatures):
-        return SparseProduct.apply(features.matrix, features.transpose, weight)  # pyright: ignore
-    if isinstance(features, StoredFeatures):
-        return StoredProduct.apply(features, weight)  # pyright: ignore
-    return features @ weight
+def _assign(values: Tensor, mask: Tensor, new: Tensor) -> None:
+    """``values[mask] = new``, likewise."""
+    if mask.is_cuda:
+        values[mask] = new
+    else:
+        values.numpy()[mask.numpy()] = new.numpy()

@@ -1,4 +1,4 @@
-"""What the method sees of a graph: scaled features X and the normalised adjacency Â. Labels cannot come this far."""
+"""A graph as encoders compute with it: scaled features X and the normalised adjacency Â."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
 from plgc.graphs.bare import BareGraph
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
-from plgc.sparse.adjacency import Adjacency, Features, SparseFeatures, build_adjacency, sparse_features
+from plgc.sparse.adjacency import Adjacency, build_adjacency
+from plgc.sparse.features import Features, StoredFeatures, row_norms, sparse_features
 from plgc.sparse.locality import local_order
-from plgc.sparse.product import index_dtype, multiply, row_entries
-from plgc.sparse.stored_features import StoredFeatures, row_norms
+from plgc.sparse.product import index_dtype, row_entries
 
 SCALINGS = ("auto", "l1", "l2", "none")
 NORMS = {"l1": 1.0, "l2": 2.0}
@@ -26,14 +27,14 @@ REORDERED_FROM = 50_000  # nodes; rows of 128 floats then take 25 MB, more than 
 class Inputs:
     """A graph ready for a GNN: features (dense, sparse or stored) on one device, and Â.
 
-    ``order`` says which node of the graph each row is, [N]; None where rows are in the graph's own order. ``counted``
-    says which rows the losses see, ascending; None for all, or some if there are many.
+    ``order`` says which node of the graph each row is, [N]; None where rows are in the graph's own order. ``loss_rows``
+    says which rows of a mini-batch the losses see, ascending; None for a whole graph.
     """
 
     x: Features
     adjacency: Adjacency
     order: Tensor | None = None
-    counted: Tensor | None = None
+    loss_rows: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -89,10 +90,10 @@ def prepare(
         scaling: of the rows of X, see :func:`scale_rows`.
         device: where to compute.
         reorder: allow another order of the nodes, for work whose results do not name nodes. On a CPU a graph too large
-            for the cache then has neighbours close together (:mod:`plgc.sparse.locality`), and ``order`` tells who is where;
-            on a GPU finding that order would take longer than it saves.
+            for the cache then has neighbours close together (:mod:`plgc.sparse.locality`), and ``order`` says which node
+            each row is; on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
-            (:class:`plgc.sparse.stored_features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
+            (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
     """
     x = graph.x
     if x is None:
@@ -105,12 +106,17 @@ def prepare(
         place = torch.empty(graph.num_nodes, dtype=index_dtype(graph.num_nodes))
         place[order] = torch.arange(graph.num_nodes, dtype=place.dtype)
         edge_index = torch.stack([place.index_select(0, part) for part in edge_index.cpu()])
-    weight = getattr(graph, "edge_weight", None)
+    weight = edge_weight(graph)
     weight = None if weight is None else weight.to(device)
     adjacency = build_adjacency(edge_index.to(device), graph.num_nodes, weight)
     mapped.release(graph.edge_index)
     features = _features(x, scaling, torch.device(device), order, keep_stored)
     return Inputs(features, adjacency, None if order is None else order.to(device))
+
+
+def edge_weight(graph: Data | BareGraph) -> Tensor | None:
+    """The weights of a graph's edges, [E]; None where it has none."""
+    return graph.edge_weight if isinstance(graph, BareGraph) else attribute(graph, "edge_weight")
 
 
 def _features(x: Tensor, scaling: str, device: torch.device, order: Tensor | None, keep_stored: bool) -> Features:
@@ -139,15 +145,6 @@ def _density(x: Tensor) -> float:
     return x.values().numel() / max(1, x.shape[0] * x.shape[1])
 
 
-def mean_rows(x: Features, weights: Tensor) -> Tensor:
-    """Weighted means of X's rows, ``weightsᵀ X`` for weights [N, K], without making a sparse or stored X dense."""
-    if isinstance(x, SparseFeatures):
-        return multiply(x.transpose, weights).t().contiguous()
-    if isinstance(x, StoredFeatures):
-        return x.weighted_sums(weights)
-    return weights.t() @ x
-
-
 def fingerprint(graph: Data | BareGraph) -> str:
     """SHA-256 over features and edges, to tell whether two runs saw the same graph; it reveals no content.
 
@@ -159,7 +156,7 @@ def fingerprint(graph: Data | BareGraph) -> str:
     x = graph.x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.layout == torch.sparse_csr else [x]
     digest.update(f"{tuple(x.shape)};".encode())
-    weight = getattr(graph, "edge_weight", None)
+    weight = edge_weight(graph)
     for tensor in [*parts, graph.edge_index, *([] if weight is None else [weight])]:
         dtype = {torch.float16: torch.float32, torch.int32: torch.int64}.get(tensor.dtype, tensor.dtype)
         digest.update(f"{tuple(tensor.shape)} {dtype};".encode())

@@ -18,7 +18,8 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.method.encoder import GNN
 from plgc.runtime.errors import ArtifactError
-from plgc.sparse.adjacency import Adjacency, Features, build_adjacency
+from plgc.sparse.adjacency import Adjacency, build_adjacency
+from plgc.sparse.features import Features
 from plgc.sparse.inputs import Inputs, prepare
 
 

@@ -39,6 +39,11 @@ def is_stored(path: Path) -> bool:
     return path.suffix.lower() == ".safetensors" or os.path.isdir(path)
 
 
+def stored_files(path: Path) -> list[Path]:
+    """The files that a graph in a folder is read from; none for a path that is no folder."""
+    return [file for key in (*KNOWN, "meta") if os.path.exists(file := path / f"{key}.npy")]
+
+
 def read_stored(path: Path, name: str | None = None) -> Data:
     """Open a graph on disk as a raw ``Data``; whatever is wrong with it comes out as a GraphError that names it."""
     try:

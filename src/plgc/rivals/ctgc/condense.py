@@ -1,9 +1,9 @@
 """CTGC, the label-free rival (Gao et al., "Contrastive graph condensation", KDD 2025, arXiv 2411.17063).
 
-There are two relay models of the graph: a GCN on its features (semantic), an MLP on its spectrum (structural). The GCN
-is pretrained to tell nodes from shuffled ones, and k-means on its embedding H gives K clusters. Then the two take turns:
-each learns centroids C by contrast with its nodes (ℓ_contrast) and with each other (ℓ_repulsion), and hands its clusters
-to the other. Inverting them gives A' and X' (:mod:`plgc.rivals.ctgc.inversion`). The downstream model is in
+There are two relay models of the graph: a GCN on its features (semantic), an MLP on its spectrum (structural). The
+GCN is pretrained to tell nodes from shuffled ones, and k-means on its embedding H gives K clusters. Then the two take
+turns: each learns centroids C by contrast with its nodes (ℓ_contrast) and with each other (ℓ_repulsion), and hands its
+clusters to the other. Inverting them gives A' and X' (:mod:`plgc.rivals.ctgc.inversion`). The downstream model is in
 :mod:`plgc.rivals.ctgc.rebuild`. Every minimisation keeps its last step.
 """
 
@@ -34,11 +34,11 @@ from plgc.rivals.ctgc.inversion import (
 from plgc.rivals.ctgc.losses import column_mask, discrimination_loss, match_loss, relay_loss
 from plgc.rivals.ctgc.phases import Phases, named
 from plgc.rivals.ctgc.settings import CTGCSettings
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.sparse.adjacency import build_adjacency
 
 
-def condense_ctgc(run: Run) -> CondensedGraph:
+def condense_ctgc(run: RivalRun) -> CondensedGraph:
     """Condense a graph to (X', A') with centroids as pseudo-labels, without labels."""
     run = run.using(run.settings or config.published_settings(run.graph.name))
     settings: CTGCSettings = run.settings
@@ -72,7 +72,7 @@ class Relays:
     basis: Tensor
 
 
-def _train_relays(run: Run, phases: Phases, generator: torch.Generator) -> Relays:
+def _train_relays(run: RivalRun, phases: Phases, generator: torch.Generator) -> Relays:
     """Pretrain the semantic model, cluster its embedding, and let the two models take turns."""
     settings, inputs, bare, count = run.settings, run.inputs, run.graph, run.nodes
     device, width, decay = phases.device, settings.width, settings.weight_decay

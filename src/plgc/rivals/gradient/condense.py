@@ -19,7 +19,7 @@ import torch
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.tasks.classifier import ON_CONDENSED
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.rivals.gradient import settings as config
 from plgc.rivals.gradient.loop import Matching, State, adam
 from plgc.rivals.gradient.matching import MatchingTask, PairAdjacency, pose_task
@@ -29,12 +29,12 @@ from plgc.sparse.adjacency import build_adjacency
 SAVE_EVERY = 20  # epochs between two checkpoints
 
 
-def condense_by_gradients(run: Run) -> CondensedGraph:
-    """Condense so that models get the same gradients from the result, class by class: ``gcond``, ``gcond-x``, ``dc-graph``.
+def condense_by_gradients(run: RivalRun) -> CondensedGraph:
+    """Condense so that models get the same gradients from the result: ``gcond``, ``gcond-x`` or ``dc-graph``.
 
     At most as many nodes are made as have a training label. Validation labels choose the epoch; where there are none,
-    it is the last of the epochs that classify the training nodes best. The seed draws the first features, the models and
-    the training nodes of a step.
+    it is the last of the epochs that classify the training nodes best. The seed draws the first features, the models
+    and the training nodes of a step.
     """
     run = run.using(run.settings or config.published_settings(run.method, run.graph.name, run.scaling))
     settings: GradientSettings = run.settings
@@ -69,7 +69,7 @@ def condense_by_gradients(run: Run) -> CondensedGraph:
     return run.finish(counts=task.counts, labels=task.labels, curves=curves, chosen=state.choice, **best)
 
 
-def start(run: Run, task: MatchingTask, generator: torch.Generator) -> State:
+def start(run: RivalRun, task: MatchingTask, generator: torch.Generator) -> State:
     """X' at some training nodes and, for GCond, a random Φ."""
     features = run.x[task.start].clone().requires_grad_()
     optimizers = {"features": adam([features], run.settings.feature_rate)}

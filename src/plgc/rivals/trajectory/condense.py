@@ -26,7 +26,7 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.rivals.coreset import class_output, kcenter_nodes
-from plgc.rivals.frame import Run
+from plgc.rivals.frame import RivalRun
 from plgc.rivals.trajectory import settings as config
 from plgc.rivals.trajectory.experts import Trajectories, Weights, easy_first, receptive_field, train_experts
 from plgc.rivals.trajectory.gntk import regression
@@ -34,7 +34,7 @@ from plgc.rivals.trajectory.settings import TrajectorySettings
 from plgc.rivals.trajectory.student import matching_loss, student_error
 from plgc.runtime.errors import SettingError
 from plgc.runtime.optimizer_state import pack, unpack
-from plgc.runtime.progress import nested
+from plgc.runtime.progress import nested, silent
 
 SAVE_EVERY = 25  # iterations
 KERNEL_NODES = 1000  # validation nodes at most for the tangent kernel
@@ -42,7 +42,7 @@ KERNEL_NODES = 1000  # validation nodes at most for the tangent kernel
 ValidationError = Callable[[Tensor, Tensor], Tensor]  # of features X' and their labels as shares [K, C]
 
 
-def condense_by_trajectories(run: Run) -> CondensedGraph:
+def condense_by_trajectories(run: RivalRun) -> CondensedGraph:
     """Condense with ``sfgc`` or ``geom``.
 
     X' starts from training nodes (k-center, class by class), so that there are at most as many as have a label.
@@ -56,7 +56,7 @@ def condense_by_trajectories(run: Run) -> CondensedGraph:
     return _match(run, run.x[chosen], labels.y.to(device)[chosen], experts)
 
 
-def _train_experts(run: Run, output: Tensor) -> Trajectories:
+def _train_experts(run: RivalRun, output: Tensor) -> Trajectories:
     """Train the experts on the whole graph; for GEOM, on training nodes in the order of their difficulty."""
     settings, labels, inputs = run.settings, run.labels, run.inputs
     train, y, order = labels.train.to(inputs.device), labels.y.to(inputs.device), None
@@ -74,11 +74,11 @@ def _train_experts(run: Run, output: Tensor) -> Trajectories:
         seed=run.seed,
         order=order,
         checkpoint=lambda group: run.checkpoint(**key, group=group),
-        progress=nested(run.report, "experts", 0, 2),
+        progress=nested(run.report, "experts", 0, 2) or silent,
     )
 
 
-def _match(run: Run, features: Tensor, label: Tensor, experts: Trajectories) -> CondensedGraph:
+def _match(run: RivalRun, features: Tensor, label: Tensor, experts: Trajectories) -> CondensedGraph:
     """The iterations, and the best X'. Only checkpoints and progress reports wait for the device."""
     settings, device, soft = run.settings, features.device, run.settings.label_rate > 0
     validation_error = _validation_error(run)
@@ -106,7 +106,7 @@ def _match(run: Run, features: Tensor, label: Tensor, experts: Trajectories) -> 
             unpack(optimizer, tensors, name)
         best = [tensors[f"best {place}"].to(device) for place in range(len(best))]
         losses = tensors["losses"].to(device)
-    report = nested(run.report, "matching", 1, 2)
+    report = nested(run.report, "matching", 1, 2) or silent
     for iteration in range(done, settings.iterations):
         deck = deck or torch.randperm(experts.experts, generator=generator).tolist()
         expert, t = deck.pop(), draw_start(settings, iteration, generator)
@@ -164,7 +164,7 @@ def draw_start(settings: TrajectorySettings, iteration: int, generator: torch.Ge
 
 
 def _first_labels(experts: Trajectories, features: Tensor, label: Tensor) -> Tensor:
-    """Log-probabilities by the first expert at its last epoch; where it is wrong, the label's is raised to the highest."""
+    """Log-probabilities by the first expert's last weights; where it is wrong, the label's is raised to the highest."""
     weights = experts.at(0, experts.epochs[-1])
     output = torch.log_softmax(_output(weights, features), 1)
     wrong = output.argmax(1) != label
@@ -191,7 +191,7 @@ def _check_finite(losses: Tensor, iteration: int) -> None:
         )
 
 
-def _validation_error(run: Run) -> ValidationError | None:
+def _validation_error(run: RivalRun) -> ValidationError | None:
     """The error that the best iteration is chosen by, if there are validation labels."""
     labels, inputs, settings = run.labels, run.inputs, run.settings
     if not labels.val.numel():

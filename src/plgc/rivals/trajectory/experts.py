@@ -29,7 +29,8 @@ from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress, silent
-from plgc.sparse.adjacency import Adjacency, SparseFeatures, sparse_features, times
+from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.features import SparseFeatures, sparse_features, times
 from plgc.sparse.inputs import Inputs
 
 AT_ONCE = 25  # experts that train side by side, and share a checkpoint

@@ -107,7 +107,8 @@ class TrajectorySettings:
         check_ranges(
             self,
             {
-                "iterations expert_epochs student_steps starts start_step window choose_every choice_epochs": "[1, inf)",
+                "iterations expert_epochs student_steps starts start_step window": "[1, inf)",
+                "choose_every choice_epochs": "[1, inf)",
                 "student_rate feature_rate ridge": "(0, inf]",
                 "rate_rate label_rate knowledge": "[0, inf]",
                 "choice": CHOICES,

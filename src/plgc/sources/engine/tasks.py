@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plgc.method.condense import cpu_threads
+from plgc.runtime.compute import cpu_threads
 from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.progress import Progress
 

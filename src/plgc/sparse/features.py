@@ -1,6 +1,7 @@
-"""Dense features X that stay where they are, in a file or in float16: rows become float32 when they are needed.
+"""Features X in three forms: dense, sparse, or as they are stored (in a file, or as float16); and products with them.
 
-No gradient ever goes through X, only through W: X W and its backward, Xᵀ grad, go over X some rows at a time.
+No gradient ever goes through X, only through W. Rows of stored features become float32 when they are needed: X W and
+its backward, Xᵀ grad, are computed a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 
 from plgc.runtime import mapped
+from plgc.sparse.adjacency import csr
+from plgc.sparse.product import SparseProduct, index_dtype, multiply
 
 
 def row_norms(x: Tensor, order: float) -> Tensor:
@@ -31,7 +34,7 @@ def _total(parts: Iterator[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """X as stored, with what turns a stored row into a row of X.
+    """X as it is stored, and how a stored row becomes a row of X.
 
     Attributes:
         matrix: the rows as they are stored, float32 or float16, on the CPU.
@@ -102,3 +105,53 @@ class StoredProduct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
         """Xᵀ @ grad."""
         return None, ctx.features.transposed_times(grads[0].contiguous())
+
+
+@dataclass(frozen=True)
+class SparseFeatures:
+    """A sparse feature matrix X (CSR) with its transpose, so that X @ W has a cheap backward."""
+
+    matrix: Tensor
+    transpose: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, f)."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def to_dense(self) -> Tensor:
+        """X as a dense tensor."""
+        return self.matrix.to_dense()
+
+
+Features = Tensor | SparseFeatures | StoredFeatures
+
+
+def sparse_features(matrix: Tensor) -> SparseFeatures:
+    """Keep a CSR tensor together with its transpose, with int32 indices where they fit."""
+    matrix = _compact_csr(matrix)
+    return SparseFeatures(matrix, _compact_csr(matrix.to_sparse_coo().t().coalesce().to_sparse_csr()))
+
+
+def _compact_csr(matrix: Tensor) -> Tensor:
+    index = index_dtype(matrix.values().numel(), *matrix.shape)
+    crow, col = matrix.crow_indices().to(index), matrix.col_indices().to(index)
+    return csr(crow, col, matrix.values(), (matrix.shape[0], matrix.shape[1]))
+
+
+def times(features: Features, weight: Tensor) -> Tensor:
+    """X @ W for dense, sparse or stored X."""
+    if isinstance(features, SparseFeatures):
+        return SparseProduct.apply(features.matrix, features.transpose, weight)  # pyright: ignore
+    if isinstance(features, StoredFeatures):
+        return StoredProduct.apply(features, weight)  # pyright: ignore
+    return features @ weight
+
+
+def mean_rows(x: Features, weights: Tensor) -> Tensor:
+    """Weighted means of X's rows, ``weightsᵀ X`` for weights [N, K], without making a sparse or stored X dense."""
+    if isinstance(x, SparseFeatures):
+        return multiply(x.transpose, weights).t().contiguous()
+    if isinstance(x, StoredFeatures):
+        return x.weighted_sums(weights)
+    return weights.t() @ x

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plgc.runtime.errors import GraphError
-from plgc.sparse.structure import closed_structure
+from plgc.sparse.adjacency import build_adjacency
 
 
 def symmetric(nodes: int, density: float, seed: int) -> sp.csr_matrix:
@@ -39,7 +39,7 @@ def test_it_is_scipys_matrix_with_a_diagonal(
     if shuffled:
         order = torch.randperm(edges.shape[1], generator=torch.Generator().manual_seed(seed))
         edges, weight = edges[:, order], weight[order]
-    built = closed_structure(edges.to(dtype), nodes, weight)
+    built = build_adjacency(edges.to(dtype), nodes, weight)
     expected = sp.csr_matrix(matrix + sp.identity(nodes, dtype=np.float32, format="csr")).sorted_indices()
     np.testing.assert_array_equal(built.crow, expected.indptr)
     np.testing.assert_array_equal(built.col, expected.indices)
@@ -55,7 +55,7 @@ def test_it_is_scipys_matrix_with_a_diagonal(
 
 def test_without_weights_there_are_none() -> None:
     edges, _ = entries(symmetric(8, 0.4, 0))
-    assert closed_structure(edges, 8).weight is None
+    assert build_adjacency(edges, 8).weight is None
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_without_weights_there_are_none() -> None:
 )
 def test_edges_in_one_direction_are_refused(edges: list[list[int]]) -> None:
     with pytest.raises(GraphError, match="either direction"):
-        closed_structure(torch.tensor(edges), 3)
+        build_adjacency(torch.tensor(edges), 3)
 
 
 def test_repeated_edges_are_refused() -> None:
     with pytest.raises(GraphError):
-        closed_structure(torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]]), 2)
+        build_adjacency(torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]]), 2)

@@ -14,9 +14,8 @@ from torch_geometric.data import Data
 from plgc.graphs import load_graph, save_stored
 from plgc.runtime import mapped
 from plgc.sparse import inputs
-from plgc.sparse.adjacency import times
-from plgc.sparse.inputs import fingerprint, mean_rows, prepare, resolve_scaling
-from plgc.sparse.stored_features import StoredFeatures
+from plgc.sparse.features import StoredFeatures, mean_rows, times
+from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling
 
 NODES, WIDTH = 500, 40
 
@@ -25,9 +24,10 @@ import sys
 import torch
 from plgc.graphs import load_graph
 from plgc.graphs.check import check_condensable
-from plgc.sparse.inputs import fingerprint, mean_rows, prepare, resolve_scaling
+from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling
+from plgc.sparse.features import mean_rows
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
-from plgc.sparse.adjacency import times
+from plgc.sparse.features import times
 
 torch.set_num_threads(1)
 weight = torch.rand(1000, 4, requires_grad=True)

@@ -1,0 +1,75 @@
+"""The alternation of the paper's Figure 2: rounds of stage I, each followed by stage II."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from plgc.method.batches import TrainingGraph
+from plgc.method.model_choice import choose_encoders
+from plgc.method.prototypes import PseudoLabels
+from plgc.method.release import merge_small_clusters, shared_values
+from plgc.method.resume import Run
+from plgc.method.settings import CondenseSettings
+from plgc.method.stage_one import StageOne, embed, start_stage_one, train_epoch
+from plgc.method.stage_two import synthesise
+
+
+@dataclass(frozen=True)
+class Condensation:
+    """What the alternation ends with: encoders θ', pseudo-labels Ỹ and synthetic features X' (None without stage II)."""
+
+    stage: StageOne
+    labels: PseudoLabels
+    features: Tensor | None
+
+
+def alternate(
+    graph: TrainingGraph, count: int, settings: CondenseSettings, seed: int, run: Run, *, stage_two: bool = True
+) -> Condensation:
+    """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
+
+    X' carries over from round to round where it starts from random nodes, as in the paper. Where it starts from the
+    assignment means, which the next round would replace, it is made after the last round only.
+
+    Args:
+        graph: what to train on.
+        count: K.
+        settings: of both stages.
+        seed: of every random draw.
+        run: the curves, where to resume, and where to report and save.
+        stage_two: False trains the encoders alone, as a reference to compare with.
+    """
+    rules, curves = settings.pseudo_labels, run.curves
+    every_round = settings.synthesis.start == "nodes"
+    encoders = choose_encoders(graph, settings, seed, run)
+    stage = start_stage_one(graph.reference, count, encoders, rules, seed)
+    stage.in_batches = graph.batch_nodes is not None
+    run.resume("rounds", stage)
+    while True:
+        # Stage I: train θ' and the prototypes, then read the pseudo-labels from the balanced assignment.
+        while len(curves.pseudo_label_loss) < (len(curves.explained) + 1) * rules.round_epochs:
+            curves.pseudo_label_loss.append(train_epoch(stage, graph.next_batch(stage.generator)))
+            run.save(stage)
+        labels = graph.round_labels(stage)
+        curves.explained.append(labels.explained)
+        run.report(f"stage I, round {len(curves.explained)}: pseudo-labels explain {labels.explained:.1%}")
+        last = len(curves.explained) == rules.max_rounds or _settled(curves.explained, rules.min_gain)
+        if graph.sampled and (last or every_round):
+            labels = graph.all_labels(stage)
+        # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
+        if stage_two and last and int(labels.counts.min()) < settings.min_cluster:
+            labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
+            run.features = None if run.features is None else run.features[left]
+        if stage_two and (last or every_round):
+            allowed = shared_values(graph.inputs, labels, settings.max_share) if settings.max_share < 1 else None
+            run.features, losses = synthesise(run.features, stage, graph.inputs, labels, settings.synthesis, allowed)
+            curves.synthesis_loss.extend(losses)
+        if last:
+            return Condensation(stage, labels, run.features)
+
+
+def _settled(explained: list[float], min_gain: float) -> bool:
+    """The label-free stopping rule: the last round made the pseudo-labels explain hardly more than before."""
+    return min_gain > 0 and len(explained) > 1 and explained[-1] - explained[-2] < min_gain
