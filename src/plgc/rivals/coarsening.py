@@ -4,9 +4,10 @@ The multilevel heavy-edge scheme of Loukas (2019), as Huang et al. (2021) use it
 without labels, then every supernode takes the mean features and the majority training label of its members.
 
 One level. The weight of an edge is w_ij / max(d_i, d_j), so that hubs are not contracted first. Every node points along
-its heaviest edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at every other
-depth, the forest falls into stars, and the heavier half of their edges is contracted. Several leaves may join one
-hub, so a star-like graph needs as few levels as any other; all merges are along edges, so supernodes stay connected.
+its heaviest edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at
+every other depth, the forest falls into stars, and the heavier half of their edges is contracted. Several leaves may
+join one hub, so a star-like graph needs as few levels as any other; all merges are along edges, so supernodes stay
+connected.
 
 Balance. No supernode may outgrow N / count, the average; only when nothing fits is that limit raised by a quarter.
 (Left to the weights alone, one supernode takes nearly the whole graph.) A graph with more components than supernodes

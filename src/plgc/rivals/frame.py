@@ -234,21 +234,10 @@ def labelled_artifact(
     settings: Mapping[str, Any] | None = None,
     **result: Any,
 ) -> CondensedGraph:
-    """The file of a supervised method that runs outside the frame; other arguments are those of :meth:`RivalRun.finish`.
+    """The file of a supervised method that was run without the frame.
 
-    Args:
-        graph: what was handed to the method; what it shows (``seen``) and its split are recorded.
-        bare: the same as features and edges alone.
-        labels: the training labels the method was given.
-        method: its name.
-        features: X' [K, f].
-        node_labels: classes [K] (−1: none) or soft labels [K, C].
-        counts: how many original nodes each represents, [K].
-        scaling: the row scaling.
-        seed: of the run.
-        requested: how many nodes were asked for.
-        settings: the method's own settings, as plain values.
-        result: edges, curves and choices.
+    ``graph`` is what the method was given, ``bare`` the same without labels; the others are those of :class:`RivalRun`
+    (``requested``: its ``nodes``) and of :meth:`RivalRun.finish`.
     """
     shown = replace(bare_graph(bare, condensable=False), seen=seen_of(graph))
     split = {} if attribute(graph, "train_mask") is None else training_split(graph)
@@ -258,5 +247,5 @@ def labelled_artifact(
 
 def _plain(settings: Any) -> dict[str, Any]:
     """Settings as plain values, as JSON has them."""
-    values = asdict(settings) if is_dataclass(settings) and not isinstance(settings, type) else settings
-    return json.loads(json.dumps(dict(values or {})))
+    values: Any = asdict(settings) if is_dataclass(settings) else dict(settings or {})  # pyright: ignore
+    return json.loads(json.dumps(values))

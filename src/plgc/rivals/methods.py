@@ -61,7 +61,7 @@ class Method:
 
     @property
     def condense(self) -> Callable[..., CondensedGraph]:
-        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, supervised methods with ``labels=…``."""
+        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, and ``labels=…`` where it is supervised."""
         if self.condenser is not None:
             return load(self.condenser)
         if self.loop is None:
@@ -77,10 +77,14 @@ def load(function: Function) -> Callable[..., Any]:
     return getattr(importlib.import_module(module), name)
 
 
+supervised = partial(Method, supervised=True)
+long_supervised = partial(Method, supervised=True, long=True)
+
 CHOICE = "plgc.rivals.coreset:condense_by_choice"
 PARTITION = "plgc.rivals.partition:condense_by_partition"
 GRADIENTS = "plgc.rivals.gradient.condense:condense_by_gradients"
 TRAJECTORIES = "plgc.rivals.trajectory.condense:condense_by_trajectories"
+CONTROLS = "plgc.rivals.controls"
 
 TABLE = (
     Method("plgc", "pseudo-labelled graph condensation, without labels", condenser="plgc:condense", presets=True),
@@ -91,60 +95,33 @@ TABLE = (
         rebuild="plgc.rivals.ctgc.rebuild:rebuild_ctgc",
         long=True,
     ),
-    Method("random", "random training nodes", CHOICE, supervised=True),
-    Method(
-        "herding", "training nodes that keep each class's mean, by a GCN trained on labels", CHOICE, supervised=True
+    supervised("random", "random training nodes", CHOICE),
+    supervised("herding", "training nodes that keep each class's mean, by a GCN trained on labels", CHOICE),
+    supervised("herding-labelfree", "training nodes that keep the mean of propagated features", CHOICE),
+    supervised("kcenter", "training nodes far from each other, by a GCN trained on labels", CHOICE),
+    supervised("kcenter-labelfree", "training nodes far from each other in propagated features", CHOICE),
+    supervised(
+        "coarsening", "heavy edges contracted, labels by majority", "plgc.rivals.coarsening:condense_by_coarsening"
     ),
-    Method("herding-labelfree", "training nodes that keep the mean of propagated features", CHOICE, supervised=True),
-    Method("kcenter", "training nodes far from each other, by a GCN trained on labels", CHOICE, supervised=True),
-    Method("kcenter-labelfree", "training nodes far from each other in propagated features", CHOICE, supervised=True),
-    Method(
-        "coarsening",
-        "heavy edges contracted, labels by majority",
-        "plgc.rivals.coarsening:condense_by_coarsening",
-        supervised=True,
+    supervised("gecc", "class-wise clusters of propagated features (GECC)", PARTITION),
+    supervised("cgc-x", "training-free class partition (CGC-X)", PARTITION),
+    long_supervised(
+        "gcdm-x", "class means matched under random GNNs (GCDM-X)", "plgc.rivals.distribution:condense_by_distribution"
     ),
-    Method("gecc", "class-wise clusters of propagated features (GECC)", PARTITION, supervised=True),
-    Method("cgc-x", "training-free class partition (CGC-X)", PARTITION, supervised=True),
-    Method(
-        "gcdm-x",
-        "class means matched under random GNNs (GCDM-X)",
-        "plgc.rivals.distribution:condense_by_distribution",
-        supervised=True,
-        long=True,
-    ),
-    Method("dc-graph", "gradients matched, the graph ignored (DC-Graph)", GRADIENTS, supervised=True, long=True),
-    Method("gcond-x", "gradients matched, no edges (GCond-X)", GRADIENTS, supervised=True, long=True),
-    Method("gcond", "gradients matched, edges learned (GCond)", GRADIENTS, supervised=True, long=True),
-    Method("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES, supervised=True, long=True),
-    Method(
-        "geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES, supervised=True, long=True
-    ),
-    Method(
-        "whole",
-        "a GCN trained on the whole graph",
-        reference="plgc.rivals.controls:train_whole",
-        supervised=True,
-        sized=False,
-    ),
-    Method(
-        "ssl",
-        "the frozen encoder of stage I, before condensation",
-        reference="plgc.rivals.controls:ssl",
-        presets=True,
-    ),
+    long_supervised("dc-graph", "gradients matched, the graph ignored (DC-Graph)", GRADIENTS),
+    long_supervised("gcond-x", "gradients matched, no edges (GCond-X)", GRADIENTS),
+    long_supervised("gcond", "gradients matched, edges learned (GCond)", GRADIENTS),
+    long_supervised("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES),
+    long_supervised("geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES),
+    supervised("whole", "a GCN trained on the whole graph", reference=f"{CONTROLS}:train_whole", sized=False),
+    Method("ssl", "the frozen encoder of stage I, before condensation", reference=f"{CONTROLS}:ssl", presets=True),
     Method(
         "propagated_features",
         "control: the features, propagated twice",
-        reference="plgc.rivals.controls:propagated",
+        reference=f"{CONTROLS}:propagated",
         sized=False,
     ),
-    Method(
-        "random_encoder",
-        "control: a GNN with random weights",
-        reference="plgc.rivals.controls:random_encoder",
-        sized=False,
-    ),
+    Method("random_encoder", "control: a GNN with random weights", reference=f"{CONTROLS}:random_encoder", sized=False),
 )
 METHODS: dict[str, Method] = {method.name: method for method in TABLE}
 CONDENSERS = tuple(method.name for method in TABLE if method.condenses)
