@@ -20,12 +20,13 @@ from plgc.downstream.tasks.classifier import Classifier, train_classifier
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import node_labels
 from plgc.graphs.views.protocol import Case
-from plgc.method import settings as config
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph
 from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
 from plgc.method.resume import Run
+from plgc.method.settings import CondenseSettings
+from plgc.method.settings import preset as preset_named
 from plgc.method.stage_one import StageOne, embed
 from plgc.rivals.frame import accuracy_on
 from plgc.runtime.errors import LabelError, SettingError
@@ -119,9 +120,8 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
     """The frozen encoder of stage I, with the same skip path as a backbone rebuilt from its condensed graph."""
     if options.nodes is None:
         raise SettingError("ssl needs the number of prototypes: give nodes")
-    stage, scaling = train_stage_one(
-        case.seen, options.nodes, seed=options.seed, preset=options.preset, device=options.device
-    )
+    settings = preset_named(options.preset)
+    stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
     learned = sum(stage.blocks)
     if options.preset == "paper":
         return Reference(lambda graph: embed(stage, graph), (learned,), scaling, options.device)
@@ -133,10 +133,9 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
 
 
 def train_stage_one(
-    source: Data, nodes: int, *, seed: int = 0, preset: str = "default", device: str = "cpu"
+    source: Data, nodes: int, settings: CondenseSettings, seed: int = 0, device: str = "cpu"
 ) -> tuple[StageOne, str]:
     """Stage I as a condensation to ``nodes`` would train it, and the scaling of its features. Labels are not read."""
-    settings = config.preset(preset)
     bare = bare_graph(source, condensable=False)
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
