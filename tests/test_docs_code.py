@@ -86,7 +86,6 @@ def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = remember(plgc.condense)
         patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.rivals.methods.condense", shared)
         yield
 
 

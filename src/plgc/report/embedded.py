@@ -19,8 +19,7 @@ from plgc.downstream.backbone import BackboneSettings, reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.tasks.classifier import train_on_condensed
 from plgc.evaluation.theory import nearest
-from plgc.rivals.ctgc.condense import METHOD as CTGC
-from plgc.rivals.ctgc.rebuild import condensed_adjacency, rebuild_ctgc
+from plgc.rivals.methods import METHODS, load
 from plgc.sparse.adjacency import build_adjacency
 
 ROWS = 16_384  # nodes compared with all synthetic nodes at a time
@@ -37,16 +36,17 @@ class Embedded:
 
 @torch.no_grad()
 def embed_all(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu") -> Embedded | None:
-    """Embed with what is rebuilt from the files: a backbone, CTGC's GNN, or a classifier for files with labels.
+    """Embed with what is rebuilt from the files: a backbone, a method's own model (CTGC), or a classifier for files with labels.
 
     Only that is computed on the device: what comes back is on the CPU.
     """
-    if len(condensed) == 1 and condensed[0].method == CTGC and condensed[0].pseudo_labels is not None:
+    made_by = METHODS.get(condensed[0].method)
+    rebuild = None if made_by is None or len(condensed) > 1 else made_by.rebuild
+    if rebuild is not None and condensed[0].pseudo_labels is not None:
         with torch.enable_grad():
-            rebuilt = rebuild_ctgc(condensed[0], seed=seed, device=device)
+            rebuilt = load(rebuild)(condensed[0], seed=seed, device=device)
         nodes = F.normalize(rebuilt.embed(rebuilt.prepare(graph)).cpu(), dim=1)
-        hidden = rebuilt.gnn(condensed[0].features.to(device), condensed_adjacency(condensed[0], device))
-        synthetic = F.normalize(hidden.cpu(), dim=1)
+        synthetic = F.normalize(rebuilt.embed_condensed(condensed[0]).cpu(), dim=1)
         return Embedded(nodes, synthetic, assign(nodes, F.normalize(condensed[0].pseudo_labels, dim=1)))
     if all(part.pseudo_labels is not None and part.edge_index is None for part in condensed):
         settings, how = BackboneSettings(skip=False), "heads" if len(condensed) > 1 else None

@@ -12,13 +12,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.downstream.tasks.node import score_nodes
-from plgc.graphs.load import node_labels, num_classes
-from plgc.graphs.views.protocol import Case
 from plgc.method.encoder import GNN
 from plgc.rivals.ctgc.losses import match_loss
 from plgc.rivals.ctgc.settings import CTGCSettings
-from plgc.runtime.errors import ArtifactError, GraphError, LabelError
+from plgc.runtime.errors import ArtifactError, GraphError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
 
@@ -94,36 +91,3 @@ def condensed_adjacency(condensed: CondensedGraph, device: str | torch.device) -
     assert condensed.edge_index is not None
     assert condensed.edge_weight is not None
     return build_adjacency(condensed.edge_index.to(device), condensed.num_nodes, condensed.edge_weight.to(device))
-
-
-def score_as_published(learned: RebuiltCTGC, case: Case, *, seed: int = 0, on: str = "test") -> dict[str, float]:
-    """Node classification by CTGC's own head, for its published protocol: see :func:`linear_probe`.
-
-    Our tables' head differs: it centres embeddings and scales them to unit length, penalises its weights per label and
-    smooths its predictions over the graph.
-    """
-    if case.clean is None:
-        raise LabelError("the graph has no labels: nodes cannot be classified")
-    embedding = learned.embed(learned.prepare(case.visible))
-    labelled, y = case.clean.to(embedding.device), node_labels(case.graph).to(embedding.device)
-    logits = linear_probe(embedding, labelled, y[labelled], num_classes(case.graph), seed)
-    return score_nodes(torch.softmax(logits, dim=1).cpu(), case.graph, on)
-
-
-def linear_probe(embedding: Tensor, labelled: Tensor, target: Tensor, classes: int, seed: int) -> Tensor:
-    """Logits of a logistic regression on raw embeddings: 200 epochs of Adam, .01 and then .001, weight decay 5e-4."""
-    width = embedding.shape[1]
-    bound = (6 / (width + classes)) ** 0.5
-    weight = torch.empty(width, classes).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
-    weight = weight.to(embedding.device).requires_grad_()
-    bias = torch.zeros(classes, device=embedding.device, requires_grad=True)
-    optimizer = torch.optim.Adam([weight, bias], lr=0.01, weight_decay=5e-4, fused=True)
-    rows = embedding[labelled]
-    for epoch in range(200):
-        if epoch == 100:
-            optimizer.param_groups[0]["lr"] = 0.001
-        loss = F.cross_entropy(rows @ weight + bias, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return (embedding @ weight + bias).detach()
