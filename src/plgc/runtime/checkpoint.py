@@ -1,10 +1,8 @@
-"""Where a long run stands, on disk: tensors and plain values in one safetensors file, written whole or not at all.
+"""Checkpoints of long runs: tensors and plain values in one safetensors file, written whole or not at all.
 
-A checkpoint belongs to one run: it carries a key made of everything the run depends on, and one with another key is
-ignored, so that a changed setting or graph starts afresh instead of going on from something else.
-
-A run is given a folder: a plain path, or a :class:`CheckpointFolder`, which knows when it is time to save, and keeps
-the state until the result is safe.
+A checkpoint belongs to one run: its key is a digest of everything the run depends on. One with another key is ignored,
+so that a changed setting or graph starts from the beginning. A run is given a folder: a plain path, or a
+:class:`CheckpointFolder`, which says when to save and keeps the files until the result is written.
 """
 
 from __future__ import annotations
@@ -27,25 +25,25 @@ from plgc.runtime.container import read_sealed, seal
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError, remove_leftovers, write_atomically
 
-FORMAT, SCHEMA = "plgc-checkpoint", 2
+FORMAT, SCHEMA = "plgc-checkpoint", 3  # optimiser state has other names than in 2: those start from the beginning
 SUFFIX = ".checkpoint"
-PATIENCE = 60.0  # seconds that a run lasts before anything is kept that nobody asked for …
-PAUSE = 15.0  # … and between two times
-SHARE = 20  # saving may take one part in so many of the time
+PATIENCE = 60.0  # seconds before the first checkpoint of a run whose user named no folder
+PAUSE = 15.0  # seconds between two checkpoints of such a run
+SHARE = 20  # saving may take at most 1 / SHARE of the time
 
 
 @dataclass(frozen=True)
 class CheckpointFolder(os.PathLike[str]):
-    """Where the checkpoints of a run go, and when.
+    """The folder of a run's checkpoints, and how often they are saved.
 
     Attributes:
-        folder: made when the first one is saved.
-        asked: whether somebody named the folder. If not, it is removed in the end, and where it cannot be written the
-            run goes on without.
-        patience: seconds before the first one is saved.
+        folder: made when the first checkpoint is saved.
+        asked: whether the user named the folder. If not, it is removed at the end, and a run that cannot write into it
+            continues without checkpoints.
+        patience: seconds before the first checkpoint.
         pause: seconds between two.
-        start: when the run began, by ``time.monotonic``.
-        files: those that the run has saved, or gone on from.
+        start: start of the run, by ``time.monotonic``.
+        files: checkpoints that the run has saved or resumed from.
     """
 
     folder: Path
@@ -59,16 +57,16 @@ class CheckpointFolder(os.PathLike[str]):
         return os.fspath(self.folder)
 
     def holds(self) -> bool:
-        """Whether the run could go on from here."""
+        """Whether there is a checkpoint to resume from."""
         return any(path.exists() for path in self.files)
 
     def clear_all(self) -> None:
-        """Remove every run's files, where the folder is known to serve one result alone."""
+        """Remove the checkpoints of all runs, for a folder that belongs to one result."""
         self.files.update(self.folder.glob(f"*{SUFFIX}"))
         self.clear()
 
     def clear(self) -> None:
-        """Remove the run's files, once its result is safe, and a folder that nobody asked for."""
+        """Remove the run's checkpoints once its result is written, and the folder if the user did not name it."""
         for path in self.files:
             path.unlink(missing_ok=True)
         remove_leftovers(self.folder, age=PATIENCE)
@@ -78,26 +76,26 @@ class CheckpointFolder(os.PathLike[str]):
 
 
 def checkpoint_folder(folder: str | os.PathLike[str] | None, output: str | os.PathLike[str]) -> CheckpointFolder:
-    """The folder that was asked for, used from the start; else ``OUTPUT.checkpoint``, for runs of over a minute."""
+    """The folder that the user named, used from the start; else ``OUTPUT.checkpoint``, for runs of over a minute."""
     if folder is None:
         return CheckpointFolder(Path(f"{os.fspath(output)}{SUFFIX}"))
     return CheckpointFolder(Path(folder), asked=True, patience=0.0, pause=0.0)
 
 
 def run_key(**parts: Any) -> str:
-    """A fingerprint of everything a run depends on, as plain values."""
+    """A digest of everything a run depends on, given as plain values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass
 class Checkpoint:
-    """One run's file. With ``path`` None nothing is kept, and nothing is found.
+    """The checkpoint of one run. With ``path`` None nothing is saved, and nothing is loaded.
 
     Attributes:
         path: the file.
         key: of the run.
-        place: its folder, where that decides when to save; None for whenever :meth:`save` is called.
-        saved: when that was last, by ``time.monotonic``.
+        place: the folder, where it decides when to save; None to save at every :meth:`save`.
+        saved: time of the last save, by ``time.monotonic``.
         cost: seconds that it took.
     """
 
@@ -108,7 +106,7 @@ class Checkpoint:
     cost: float = 0.0
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and values of the last :meth:`save`; None where there is none, a damaged one, or another run's."""
+        """Tensors and values of the last :meth:`save`; None if there is none, it is damaged, or of another run."""
         if self.path is None or not self.path.exists():
             return None
         try:
@@ -119,7 +117,7 @@ class Checkpoint:
             return None
         if self.place is not None:
             self.place.files.add(self.path)
-        # Copies: memory of torch's own is aligned as it would be in a run that was never stopped.
+        # Clones: memory from torch's own allocator is aligned as in a run that was never stopped.
         return {name: tensor.clone() for name, tensor in tensors.items()}, header["values"]
 
     def others(self) -> bool:
@@ -127,17 +125,17 @@ class Checkpoint:
         return self.path is not None and not self.path.exists() and any(self.path.parent.glob(f"*{SUFFIX}"))
 
     def due(self) -> bool:
-        """Whether it is time to save: the run has lasted, and not much of its time goes into this."""
+        """Whether a checkpoint is due, so that saving takes a small share of the time."""
         now, place = time.monotonic(), self.place
         waited = place is None or now - place.start >= place.patience
         pause = 0.0 if place is None else place.pause
         return self.path is not None and waited and now - self.saved >= max(pause, SHARE * self.cost)
 
     def save(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Replace what was kept; a reader sees the old state or the new one.
+        """Replace the file; a reader sees the old state or the new one.
 
         Raises:
-            WriteError: the disk is full or gone. Where nobody asked for a checkpoint, the run goes on without instead.
+            WriteError: the disk is full or gone, and the user asked for checkpoints; else the run continues without.
         """
         if self.path is None or (self.place is not None and not self.due()):
             return
@@ -154,15 +152,15 @@ class Checkpoint:
         self.cost = self.saved - start
 
     def discard(self) -> None:
-        """Remove the file once the run is done; a :class:`CheckpointFolder` does so when its owner says."""
+        """Remove the file once the run is finished; in a :class:`CheckpointFolder` it stays until ``clear``."""
         if self.path is not None and self.place is None:
             self.path.unlink(missing_ok=True)
 
 
 def checkpoint_in(folder: str | os.PathLike[str] | None, **parts: Any) -> Checkpoint:
-    """The checkpoint of a run in a folder, named by the run's key; None keeps nothing.
+    """The checkpoint of a run in a folder, named by the run's key; without a folder nothing is saved.
 
-    The key has the versions of plgc and torch in it, too: others might go on a little differently.
+    The key includes the versions of plgc and torch: others might compute slightly different numbers.
     """
     key = run_key(**parts, plgc=__version__, torch=torch.__version__)
     place = folder if isinstance(folder, CheckpointFolder) else None

@@ -1,8 +1,8 @@
-"""Our files of tensors: safetensors with one description in JSON, and a checksum over both.
+"""The container format of our files: safetensors with a description in JSON, and a checksum over both.
 
 Condensed graphs, models and checkpoints are all written and read here. A file is safe to open from a stranger: no
-pickle; the header is bounded before it is parsed; no tensor is larger than the file; one changed bit anywhere that
-matters is noticed.
+pickle, the header's size is checked before it is parsed, no tensor is larger than the file, and the checksum detects
+any change of the tensors or the description.
 """
 
 from __future__ import annotations

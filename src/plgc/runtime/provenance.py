@@ -1,4 +1,4 @@
-"""What a published number has to carry: the machine, the versions, the commit, and the memory it took."""
+"""The provenance of a result: the machine, the versions, the commit, and the memory it took."""
 
 from __future__ import annotations
 

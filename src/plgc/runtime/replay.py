@@ -1,4 +1,4 @@
-"""GPU work that repeats, recorded once and played again: thousands of small kernels for the price of one launch.
+"""Repeated GPU work, recorded once and replayed: thousands of small kernels for the price of one launch.
 
 Loops over tiny models spend their time on launching kernels, not on running them. A CUDA graph keeps a sequence of
 kernels with the places in memory that they read and write; playing it costs one launch. On a CPU nothing is recorded.
