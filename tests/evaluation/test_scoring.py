@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
+from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.evaluation import scoring as learning
@@ -15,7 +16,7 @@ from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.rivals.controls import PropagatedFeatures, RandomEncoder, StageOneEncoder
+from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
 from plgc.sparse.inputs import Inputs, prepare
@@ -72,7 +73,7 @@ def test_every_method_learns_what_it_is(graph: Data, ours: plgc.CondensedGraph, 
         "propagated_features": learn("propagated_features", case),
         "random_encoder": learn("random_encoder", case),
     }
-    kinds = [plgc.Backbone, Classifier, Classifier, StageOneEncoder, PropagatedFeatures, RandomEncoder]
+    kinds = [plgc.Backbone, Classifier, Classifier, Reference, Reference, Reference]
     assert [type(model) for model in learned.values()] == kinds
     for name, model in learned.items():
         embedding = model.embed(model.prepare(graph))
@@ -219,7 +220,7 @@ class Watched:
         return prepare(graph, "l1")
 
     def embed(self, graph: Inputs) -> Tensor:
-        return PropagatedFeatures(40, "l1").embed(graph)
+        return propagated_features(graph)
 
 
 @pytest.mark.parametrize("inductive", [False, True])

@@ -254,20 +254,25 @@ def _made(
     request: Request, shown: Data, labels: TrainingLabels | None, progress: Progress, checkpoint: CheckpointFolder
 ) -> CondensedGraph:
     """What the method makes of what it is shown."""
-    import plgc
     from plgc.method.condense import resolve_count
-    from plgc.method.release import privatise
     from plgc.rivals.methods import condense_with
 
-    guard, common = request.guard, {"seed": request.seed, "preset": request.preset.value, "device": request.device}
-    common |= {"threads": request.threads, "progress": progress, "checkpoint": checkpoint}
     nodes = resolve_count(shown.num_nodes or 0, request.ratio, request.nodes)
     check_writable(request.output, VALUE * nodes * (0 if shown.x is None else shown.x.shape[1]))
-    if (given := guard.given()) or request.limits:
-        kept = {name: given[name] for name in ("min_cluster", "max_share", "fingerprint") if name in given}
-        condensed = plgc.condense(shown, ratio=request.ratio, nodes=request.nodes, **common, **kept, **request.limits)
-        return condensed if guard.clip is None else privatise(condensed, clip=guard.clip, noise=guard.noise or 0.0)
-    return condense_with(request.method.value, shown, nodes=nodes, labels=labels, **common)
+    return condense_with(
+        request.method.value,
+        shown,
+        nodes=nodes,
+        labels=labels,
+        seed=request.seed,
+        preset=request.preset.value,
+        device=request.device,
+        threads=request.threads,
+        progress=progress,
+        checkpoint=checkpoint,
+        **request.guard.given(),
+        **request.limits,
+    )
 
 
 def _condense_text(result: dict[str, Any], condensed: CondensedGraph) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from plgc.rivals.methods import CONDENSERS
 from plgc.runtime.errors import SettingError
 
 
@@ -41,24 +42,12 @@ class Kind(StrEnum):
 
 
 class Condenser(StrEnum):
-    """The methods that condense, see :mod:`plgc.rivals.methods`."""
+    """The methods that condense, as :mod:`plgc.rivals.methods` has them."""
 
+    _ignore_ = ["method"]
     plgc = "plgc"
-    ctgc = "ctgc"
-    random = "random"
-    herding = "herding"
-    herding_labelfree = "herding-labelfree"
-    kcenter = "kcenter"
-    kcenter_labelfree = "kcenter-labelfree"
-    coarsening = "coarsening"
-    gecc = "gecc"
-    cgc_x = "cgc-x"
-    gcdm_x = "gcdm-x"
-    dc_graph = "dc-graph"
-    gcond_x = "gcond-x"
-    gcond = "gcond"
-    sfgc = "sfgc"
-    geom = "geom"
+    for method in CONDENSERS[1:]:
+        vars()[method.replace("-", "_")] = method
 
 
 class Edges(StrEnum):
