@@ -30,9 +30,8 @@ def main() -> None:
         rows, y = model.embed(model.prepare(case.visible)), node_labels(case.graph)
         logits = linear_probe(rows, case.clean, y[case.clean], num_classes(case.graph), 0)
         theirs = score_nodes(torch.softmax(logits, dim=1), case.graph, "val")["accuracy"]
-        print(
-            f"{name}, {shots} shots: {theirs:.1f} with its head, {score(model, case, 'node', on='val')['accuracy']:.1f} with ours"
-        )
+        ours = score(model, case, "node", on="val")["accuracy"]
+        print(f"{name}, {shots} shots: {theirs:.1f} with its head, {ours:.1f} with ours")
 
 
 def linear_probe(embedding: Tensor, labelled: Tensor, target: Tensor, classes: int, seed: int) -> Tensor:

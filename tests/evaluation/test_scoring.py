@@ -11,11 +11,12 @@ import plgc
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer
 from plgc.downstream.tasks.metrics import accuracy
-from plgc.evaluation import scoring as learning
+from plgc.evaluation import scoring
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.rivals import controls
 from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
@@ -106,10 +107,12 @@ def test_kind_and_seed_reach_the_model(graph: Data, ours: plgc.CondensedGraph, r
     rebuilt = learn("plgc", case, [ours], kind="sgc", seed=4)
     assert isinstance(rebuilt, plgc.Backbone)
     assert (rebuilt.settings.kind, rebuilt.seed) == ("sgc", 4)
-    for method, given in (("random", [rival]), ("whole", []), ("random_encoder", [])):
+    for method, given in (("random", [rival]), ("whole", [])):
         model = learn(method, case, given, kind="mlp", seed=4)
-        assert isinstance(model, Classifier | RandomEncoder)
+        assert isinstance(model, Classifier)
         assert model.gnn.kind == "mlp"
+    kinds = [learn("random_encoder", case, kind=kind, seed=seed) for kind in ("gcn", "mlp") for seed in (3, 4)]
+    assert len({float(model.embed(model.prepare(graph)).sum()) for model in kinds}) == 4
 
 
 # Labels
@@ -133,14 +136,14 @@ def test_validation_labels_choose_the_epoch_with_full_labels_only(
     graph: Data, rival: plgc.CondensedGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = []
-    for name in ("train_classifier", "train_on_condensed"):
-        original = getattr(learning, name)
+    for module, name in ((controls, "train_classifier"), (scoring, "train_on_condensed")):
+        original = getattr(module, name)
 
         def spy(*arguments, score, original=original, **rest):
             scores.append(score)
             return score and original(*arguments, score=score, **rest)
 
-        monkeypatch.setattr(learning, name, spy)
+        monkeypatch.setattr(module, name, spy)
     for protocol in (Protocol(shots=2), Protocol(labels=9, noise=0.5), Protocol(imbalance=5.0), Protocol("link")):
         case = draw_case(graph, protocol, 0)
         learn("whole", case)

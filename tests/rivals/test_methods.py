@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.cli.options import Condenser
 from plgc.graphs import TrainingLabels, training_labels
-from plgc.rivals.methods import CONDENSERS, METHODS, Method, condense_with, load, method_named
+from plgc.rivals.methods import CONDENSERS, METHODS, TABLE, Method, condense_with, load, method_named
 from plgc.runtime.errors import LabelError, SettingError
 
 Made = dict[str, plgc.CondensedGraph]
@@ -38,8 +38,9 @@ def test_the_table() -> None:
     assert tuple(Condenser) == CONDENSERS
     assert {name for name in CONDENSERS if not METHODS[name].supervised} == {"plgc", "ctgc"}
     assert method_named("whole") is METHODS["whole"]
-    for name, method in METHODS.items():
-        assert (method.name, method.condenses) == (name, name in CONDENSERS)
+    for method in TABLE:
+        assert METHODS[method.name] is method
+        assert method.condenses == (method.name in CONDENSERS)
         assert method.about
         named = [getattr(method, field) for field in ("loop", "condenser", "rebuild", "reference")]
         assert all(callable(load(function)) for function in named if function is not None)
@@ -53,7 +54,7 @@ def test_reading_the_table_imports_no_torch() -> None:
 def test_unknown_methods_and_references_are_refused(graph: Data, labels: TrainingLabels) -> None:
     with pytest.raises(SettingError, match="unknown method 'magic': choose one of plgc, ctgc, random"):
         condense_with("magic", graph, nodes=KEPT, labels=labels)
-    for name in set(METHODS) - set(CONDENSERS):
+    for name in {method.name for method in TABLE} - set(CONDENSERS):
         with pytest.raises(SettingError, match=f"{name} does not condense"):
             condense_with(name, graph, nodes=KEPT, labels=labels)
 

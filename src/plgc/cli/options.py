@@ -44,7 +44,7 @@ class Kind(StrEnum):
 class Condenser(StrEnum):
     """The methods that condense, as :mod:`plgc.rivals.methods` has them."""
 
-    _ignore_ = ["method"]
+    _ignore_ = "method"
     plgc = "plgc"
     for method in CONDENSERS[1:]:
         vars()[method.replace("-", "_")] = method

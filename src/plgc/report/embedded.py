@@ -36,7 +36,7 @@ class Embedded:
 
 @torch.no_grad()
 def embed_all(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu") -> Embedded | None:
-    """Embed with what is rebuilt from the files: a backbone, a method's own model (CTGC), or a classifier for files with labels.
+    """Embed with what is rebuilt from the files: a backbone, the method's own model, or a classifier for labels.
 
     Only that is computed on the device: what comes back is on the CPU.
     """

@@ -61,7 +61,7 @@ class Method:
 
     @property
     def condense(self) -> Callable[..., CondensedGraph]:
-        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, with ``labels=…`` if it is supervised."""
+        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, with ``labels=…`` if supervised."""
         if self.condenser is not None:
             return load(self.condenser)
         if self.loop is None:
