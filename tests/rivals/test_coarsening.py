@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from plgc.graphs import training_labels
 from plgc.rivals.coarsening import coarse_edges, coarse_features, coarse_labels, coarsen
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.runtime.errors import LabelError, SettingError
 
 
 def edges(pairs: list[tuple[int, int]]) -> Tensor:
@@ -199,14 +199,6 @@ def test_errors_name_the_value_and_the_way_out() -> None:
     for count in (0, 4):
         with pytest.raises(SettingError, match=f"count={count} supernodes for a graph of 3 nodes"):
             coarsen(edge_index, 3, count)
-    with pytest.raises(GraphError, match="joins nodes 0 and 5, the graph has 3"):
-        coarsen(edges([(0, 5)]), 3, 2)
-    with pytest.raises(GraphError, match="3 edge weights for 2 edges"):
-        coarsen(edge_index, 3, 2, edge_weight=torch.ones(3))
-    with pytest.raises(GraphError, match=r"edge_weight\[1\] is -1"):
-        coarsen(edge_index, 3, 2, edge_weight=torch.tensor([1.0, -1.0]))
-    with pytest.raises(GraphError, match="features has 2 rows for 3 nodes"):
-        coarsen(edge_index, 3, 2, features=torch.ones(2, 2))
 
 
 # As a condenser

@@ -15,10 +15,9 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import TrainingLabels
 from plgc.method.encoder import GNN
 from plgc.rivals import distribution
-from plgc.rivals.coreset import class_shares
+from plgc.rivals.coreset import class_counts, class_shares
 from plgc.rivals.distribution import (
     DistributionSettings,
-    class_counts,
     class_means,
     match,
     mean_distance,

@@ -29,7 +29,7 @@ from torch import Tensor
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.check import to_scipy
 from plgc.rivals.frame import RivalRun
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
 RAISE = 1.25  # of the size limit, when nothing fits
@@ -71,8 +71,6 @@ def coarsen(
     """
     if not 1 <= count <= num_nodes:
         raise SettingError(f"count={count} supernodes for a graph of {num_nodes} nodes: ask for 1 to {num_nodes}")
-    if features is not None and features.shape[0] != num_nodes:
-        raise GraphError(f"features has {features.shape[0]} rows for {num_nodes} nodes: give one row per node")
     level = _finest(edge_index, num_nodes, edge_weight)
     matrix = sp.coo_matrix((level.weight, (level.lo, level.hi)), shape=(num_nodes, num_nodes))
     scattered = connected_components(matrix, directed=False, return_labels=False) > count
@@ -156,15 +154,6 @@ class _Level:
 def _finest(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> _Level:
     row, column = edge_index.cpu().numpy().astype(np.int64)
     weight = np.ones(len(row)) if edge_weight is None else edge_weight.detach().cpu().numpy().astype(np.float64)
-    if len(weight) != len(row):
-        raise GraphError(f"there are {len(weight)} edge weights for {len(row)} edges: give one for each")
-    outside = np.flatnonzero((np.minimum(row, column) < 0) | (np.maximum(row, column) >= num_nodes))
-    if len(outside):
-        a, b = row[outside[0]], column[outside[0]]
-        raise GraphError(f"edge {outside[0]} joins nodes {a} and {b}, the graph has {num_nodes} (0 to {num_nodes - 1})")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise GraphError(f"edge_weight[{bad[0]}] is {weight[bad[0]]}: weights must be finite and not negative")
     edges = _sum_edges(row[weight > 0], column[weight > 0], weight[weight > 0], num_nodes)
     return _Level(np.arange(num_nodes), np.ones(num_nodes, dtype=np.int64), *edges)
 

@@ -20,7 +20,7 @@ from plgc.downstream.tasks.classifier import train_classifier
 from plgc.graphs.attributes import attribute
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.rivals.frame import RivalRun, accuracy_on
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
 
@@ -106,6 +106,17 @@ def class_shares(y: Tensor, candidates: Tensor, count: int) -> dict[int, int]:
     return dict(sorted(share.items()))
 
 
+def class_counts(y: Tensor, node_labels: Tensor) -> Tensor:
+    """How many training nodes each synthetic node represents: those of its class, divided as evenly as possible."""
+    counts = torch.zeros(len(node_labels), dtype=torch.int64)
+    for label in node_labels.unique().tolist():
+        own = (node_labels == label).nonzero().flatten()
+        whole, rest = divmod(int((y == label).sum()), len(own))
+        counts[own] = whole
+        counts[own[:rest]] += 1
+    return counts
+
+
 def random_nodes(candidates: Tensor, y: Tensor | None, count: int, generator: torch.Generator) -> Tensor:
     """Choose nodes uniformly at random, within every class where ``y`` is given; sorted node numbers.
 
@@ -127,13 +138,8 @@ def herding_nodes(embedding: Tensor, candidates: Tensor, y: Tensor | None, count
 
     Greedily, the next node v is the one that brings the mean of the chosen ones closest to the class mean μ:
     argmin ‖μ − (Σ_chosen z + z_v) / (t + 1)‖. With the embedding centred on μ this is argmin ‖z_v‖² + 2 z_v·s, s the
-    sum of the chosen rows: one product of the embedding with a vector for every node chosen.
-
-    Args:
-        embedding: [N, d] dense embedding of all nodes; only the rows of candidates are read.
-        candidates: node numbers to choose from, without repetition.
-        y: [N] class of every node, read for the candidates alone; None: one pool without classes.
-        count: how many nodes to keep; all candidates where there are fewer.
+    sum of the chosen rows: one product of the embedding with a vector for every node chosen. Arguments are those of
+    :func:`random_nodes`, and the dense embedding of all nodes, [N, d].
     """
     return _per_class(candidates, y, count, lambda members, number: _herd(_rows(embedding, members), number))
 
@@ -144,12 +150,7 @@ def kcenter_nodes(embedding: Tensor, candidates: Tensor, y: Tensor | None, count
     The first is the node nearest to the class mean; each next one is the node farthest from all chosen so far. The
     largest distance left is at most twice the smallest possible for that many centers (Gonzalez, 1985). Distances to
     the chosen are kept as a running minimum: one product of the embedding with a vector for every node chosen.
-
-    Args:
-        embedding: [N, d] dense embedding of all nodes; only the rows of candidates are read.
-        candidates: node numbers to choose from, without repetition.
-        y: [N] class of every node, read for the candidates alone; None: one pool without classes.
-        count: how many nodes to keep; all candidates where there are fewer.
+    Arguments are those of :func:`herding_nodes`.
     """
     return _per_class(candidates, y, count, lambda members, number: _cover(_rows(embedding, members), number))
 
@@ -193,22 +194,11 @@ def _per_class(candidates: Tensor, y: Tensor | None, count: int, choose: Callabl
 
 
 def _checked(candidates: Tensor, count: int) -> Tensor:
-    if candidates.dim() != 1 or candidates.dtype not in (torch.int64, torch.int32):
-        raise SettingError(
-            f"candidates is a {candidates.dtype} tensor of shape {list(candidates.shape)}, expected a row of node "
-            "numbers: turn a mask into them with mask.nonzero().flatten()"
-        )
     if candidates.numel() == 0:
         raise SettingError("there are 0 candidates to choose nodes from: give at least one node number")
     if count < 1:
         raise SettingError(f"count={count}: keep at least one node")
-    ordered, repeats = candidates.cpu().to(torch.int64).unique(return_counts=True)
-    if ordered.numel() < candidates.numel():
-        raise SettingError(
-            f"node {int(ordered[repeats > 1][0])} is {int(repeats.max())} times among the candidates: name every node "
-            "once"
-        )
-    return ordered
+    return candidates.cpu().to(torch.int64).sort().values
 
 
 def _candidate_labels(y: Tensor, candidates: Tensor) -> Tensor:
@@ -223,10 +213,6 @@ def _candidate_labels(y: Tensor, candidates: Tensor) -> Tensor:
 
 
 def _rows(embedding: Tensor, members: Tensor) -> Tensor:
-    """The members' rows as a dense floating matrix, centred on their mean."""
+    """The members' rows, centred on their mean."""
     z = embedding[members.to(embedding.device)].detach()
-    z = z if z.dtype in (torch.float32, torch.float64) else z.to(torch.float32)
-    if not bool(torch.isfinite(z).all()):
-        row = int((~torch.isfinite(z).all(dim=1)).nonzero()[0])
-        raise GraphError(f"the embedding of node {int(members[row])} has NaN or infinite values: check what made it")
     return z - z.mean(dim=0)

@@ -23,7 +23,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.tasks.classifier import ClassifierSettings
 from plgc.graphs.catalog import normalised
 from plgc.method.encoder import glorot
-from plgc.rivals.coreset import kcenter_nodes
+from plgc.rivals.coreset import class_counts, kcenter_nodes
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.ranges import check_ranges
@@ -71,7 +71,7 @@ def published_settings(name: str) -> DistributionSettings:
 
 
 def condense_by_distribution(run: RivalRun) -> CondensedGraph:
-    """Learn features whose class means meet those of the training nodes under random networks: ``gcdm-x``.
+    """Learn features with the class means of the training nodes under random networks: ``gcdm-x``.
 
     X' starts as the training nodes that k-center finds in each class's propagated features, so that there are at most
     as many as have a label. The seed draws the networks, and the GCNs that are trained for the validation accuracy.
@@ -149,17 +149,6 @@ def class_means(y: Tensor, classes: int) -> Tensor:
     """The matrix [C, n] whose product with rows is their mean by class; zero for a class without rows."""
     member = (y == torch.arange(classes)[:, None]).float()
     return member / member.sum(1, keepdim=True).clamp(min=1)
-
-
-def class_counts(y: Tensor, node_labels: Tensor) -> Tensor:
-    """How many training nodes each synthetic node stands for: its class's, divided as evenly as can be."""
-    counts = torch.zeros(len(node_labels), dtype=torch.int64)
-    for label in node_labels.unique().tolist():
-        own = (node_labels == label).nonzero().flatten()
-        whole, rest = divmod(int((y == label).sum()), len(own))
-        counts[own] = whole
-        counts[own[:rest]] += 1
-    return counts
 
 
 class State:

@@ -163,8 +163,8 @@ def cgc_rows(
     extra = int(settings.augmentation * y.numel())
     if extra == 0:
         return hops[2], y, sure
-    chance = (1 - class_f1((hops[1] @ linear).argmax(1), y, classes))[y] + 1e-20
-    drawn = torch.multinomial(chance.cpu().double(), extra, replacement=True, generator=generator).to(y.device)
+    weight = (1 - class_f1((hops[1] @ linear).argmax(1), y, classes))[y] + 1e-20
+    drawn = torch.multinomial(weight.cpu().double(), extra, replacement=True, generator=generator).to(y.device)
     sure_drawn = confidence(hops[1][drawn] @ linear, y[drawn])
     return torch.cat([hops[2], hops[1][drawn]]), torch.cat([y, y[drawn]]), torch.cat([sure, sure_drawn])
 

@@ -76,7 +76,7 @@ class Field:
 
     Attributes:
         seen: [R, f] rows of Â X: the nodes and their neighbours.
-        gather: [n, R] rows of Â; None where every node sees itself alone (A' = I).
+        gather: [n, R] rows of Â; None where no node has neighbours (A' = I).
     """
 
     seen: Tensor
@@ -183,7 +183,7 @@ def train_experts(
         def report(message: str, done: int, total: int, before: int = index * keep[-1]) -> None:
             progress(message, before + done, groups * keep[-1])
 
-        with _short_products():
+        with _tf32_products():
             _train(cohort, field, target, order, settings, keep, values[group], checkpoint(index), report)
     return Trajectories(values, keep, width, settings.hidden, classes)
 
@@ -227,8 +227,8 @@ def _train(
 
 
 @contextlib.contextmanager
-def _short_products() -> Iterator[None]:
-    """Let GPUs round the factors of a product to 10 bits."""
+def _tf32_products() -> Iterator[None]:
+    """Let GPUs multiply in TF32, which rounds the factors to 10 bits."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:

@@ -47,10 +47,10 @@ class Regression:
         gram = tangent_kernel(source, source)
         shift = self.ridge * gram.diagonal().mean()
         ridged = gram + shift * torch.eye(len(x), dtype=gram.dtype, device=gram.device)
-        answer = torch.linalg.solve_ex(
+        solution = torch.linalg.solve_ex(
             ridged, centred(label, self.target.shape[1])
         ).result  # without waiting for the device
-        return tangent_kernel(self.nodes, source) @ answer
+        return tangent_kernel(self.nodes, source) @ solution
 
     def error(self, x: Tensor, label: Tensor) -> Tensor:
         """Half of the mean squared error on the validation nodes, as a tensor: nothing waits for it."""

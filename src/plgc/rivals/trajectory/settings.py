@@ -28,8 +28,8 @@ class ExpertSettings:
         weight_decay: on every parameter.
         hidden: width.
         pace: how the curriculum grows: ``all`` nodes from the start, ``linear``, ``root`` or ``geom``.
-        easy_share: λ, the share of training nodes that the first epoch sees.
-        pace_epochs: T, when all are seen.
+        easy_share: λ, the share of training nodes in the first epoch.
+        pace_epochs: T, the epoch from which all are used.
         storage: ``float32``, or ``bfloat16`` for half of the memory.
     """
 
