@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
     from plgc.downstream.backbone import Backbone, reconstruct
     from plgc.downstream.estimator import PLGCClassifier
-    from plgc.downstream.models import finetune, load_model
-    from plgc.downstream.tasks.link_model import LinkModel
-    from plgc.downstream.tasks.node import NodeModel
+    from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
     from plgc.runtime.errors import PLGCError
@@ -63,8 +61,8 @@ __all__ = [
 _HOME = {
     "Backbone": "plgc.downstream.backbone",
     "CondensedGraph": "plgc.artifact",
-    "LinkModel": "plgc.downstream.tasks.link_model",
-    "NodeModel": "plgc.downstream.tasks.node",
+    "LinkModel": "plgc.downstream.models",
+    "NodeModel": "plgc.downstream.models",
     "PLGCClassifier": "plgc.downstream.estimator",
     "PLGCError": "plgc.runtime.errors",
     "condense": "plgc.method.condense",

@@ -1,26 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch_geometric.data import Data
 
 import plgc
-from plgc.downstream.backbone import BackboneSettings, propagated_features, reconstruct, unit_parts
+from plgc.downstream.backbone import BackboneSettings, propagated_features, reconstruct
+from plgc.downstream.embedder import unit_parts
 from plgc.method.encoder import KINDS
 from plgc.method.prototypes import unit_blocks
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.sparse.inputs import prepare
 
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=32, width=24), Branch(hidden=32, width=16))),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
-)
-
 
 @pytest.fixture(scope="module")
-def condensed(demo_graph: Data) -> plgc.CondensedGraph:
-    return plgc.condense(demo_graph, nodes=16, settings=QUICK)
+def condensed(sources: list[plgc.CondensedGraph]) -> plgc.CondensedGraph:
+    return sources[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,28 +47,30 @@ def test_the_skip_path_is_the_propagated_input(condensed: plgc.CondensedGraph, d
     assert without.parts == (40,)
 
 
-def test_the_paper_preset_has_no_skip_path(demo_graph: Data) -> None:
-    settings = CondenseSettings(preset="paper", ladder=QUICK.ladder, pseudo_labels=QUICK.pseudo_labels)
-    assert reconstruct(plgc.condense(demo_graph, nodes=8, settings=settings)).parts == (40,)
+def test_the_paper_preset_has_no_skip_path(condensed: plgc.CondensedGraph) -> None:
+    assert reconstruct(replace(condensed, settings={"preset": "paper"})).parts == (40,)
 
 
-def test_sources_share_the_trunk_and_have_a_head_each(demo_graph: Data) -> None:
-    sources = [plgc.condense(demo_graph, nodes=k, seed=s, settings=QUICK) for s, k in ((0, 8), (1, 12))]
-    backbone = reconstruct(sources)
+def test_sources_share_the_trunk_and_have_a_head_each(sources: list[plgc.CondensedGraph]) -> None:
+    first, second = sources[0], replace(sources[2], pseudo_labels=sources[2].pseudo_labels.flip(0))  # pyright: ignore
+    backbone = reconstruct([first, second])
     assert backbone.blocks == (24, 16, 24, 16)
-    output = backbone.gnn(sources[1].features, None)[:, 40:]
-    distance = (unit_blocks(output, (24, 16)) - sources[1].pseudo_labels).pow(2).sum(1).mean()
+    output = backbone.gnn(second.features, None)[:, 40:]
+    distance = (unit_blocks(output, (24, 16)) - second.pseudo_labels).pow(2).sum(1).mean()
     assert float(distance) < 0.2 * backbone.losses[0]
 
 
-def test_sources_with_other_features_are_refused_by_name(condensed: plgc.CondensedGraph) -> None:
-    generator = torch.Generator().manual_seed(0)
-    graph = Data(x=torch.rand(30, 5, generator=generator), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
-    other = plgc.condense(graph, nodes=4, settings=QUICK)
-    with pytest.raises(GraphError, match="200 and 5 features"):
+def test_other_features_are_refused_by_number(condensed: plgc.CondensedGraph) -> None:
+    other = replace(condensed, features=condensed.features[:, :5])
+    with pytest.raises(GraphError, match="has 200 features per node, another has 5: only graphs with the same"):
         reconstruct([condensed, other])
-    with pytest.raises(GraphError, match="200 features per node, the graph has 5"):
-        reconstruct(condensed).embed(graph)
+    with pytest.raises(GraphError, match="scaling 'l1' and 'l2'"):
+        reconstruct([condensed, replace(condensed, scaling="l2")])
+    graph = Data(x=torch.rand(30, 5), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    backbone = reconstruct(condensed, settings=BackboneSettings(steps=1))
+    for shown, width in ((graph, 5), (Data(edge_index=graph.edge_index), 0)):
+        with pytest.raises(GraphError, match=f"200 features per node, the graph has {width}: use the graph that was"):
+            backbone.embed(shown)
 
 
 def test_bad_settings_are_refused() -> None:

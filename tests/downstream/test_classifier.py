@@ -253,7 +253,7 @@ def test_finetuning_changes_the_last_layer_alone() -> None:
     assert float((learned.probabilities(inputs).argmax(1) == y).float().mean()) == 0.0
     assert float((tuned.probabilities(inputs).argmax(1) == y).float().mean()) == 1.0
     assert not any(parameter.requires_grad for parameter in tuned.gnn.parameters())
-    assert (tuned.scaling, tuned.width) == (learned.scaling, learned.width)
+    assert (tuned.scaling, tuned.parts) == (learned.scaling, learned.parts)
 
 
 def test_finetuning_goes_on_from_what_was_learned_and_draws_nothing() -> None:

@@ -20,19 +20,9 @@ from plgc.downstream.combine import (
     resolve_weights,
 )
 from plgc.method.prototypes import unit_blocks
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import SettingError
 
-RULES = PseudoLabelSettings(max_rounds=2, round_epochs=5)
-WIDE = CondenseSettings(ladder=(Rung((Branch(hidden=32, width=24), Branch(hidden=32, width=16))),), pseudo_labels=RULES)
-NARROW = CondenseSettings(ladder=(Rung((Branch(hidden=32, width=20),)),), pseudo_labels=RULES)
-
-
-@pytest.fixture(scope="module")
-def sources(demo_graph: Data) -> list[plgc.CondensedGraph]:
-    """A wide one, a narrow one with more nodes, a wide one of the first one's seed."""
-    made = ((WIDE, 8, 0), (NARROW, 12, 1), (WIDE, 10, 0))
-    return [plgc.condense(demo_graph, nodes=nodes, seed=seed, settings=s) for s, nodes, seed in made]
+FEW = BackboneSettings(hidden=64, steps=20)
 
 
 @torch.no_grad()
@@ -63,9 +53,9 @@ def test_the_sum_of_unrelated_sources_is_fitted_worse_than_heads(sources: list[p
 
 
 def test_one_source_is_the_same_in_every_combination(sources: list[plgc.CondensedGraph], demo_graph: Data) -> None:
-    first, *others = (reconstruct(sources[0], combine=name).embed(demo_graph) for name in COMBINATIONS)
+    first, *others = (reconstruct(sources[0], combine=name, settings=FEW).embed(demo_graph) for name in COMBINATIONS)
     assert all(torch.equal(first, other) for other in others)
-    assert torch.equal(first, reconstruct([sources[0]], weights=[7.0]).embed(demo_graph))
+    assert torch.equal(first, reconstruct([sources[0]], weights=[7.0], settings=FEW).embed(demo_graph))
 
 
 def test_the_paper_preset_is_summed_unless_told_otherwise(sources: list[plgc.CondensedGraph]) -> None:
@@ -80,7 +70,9 @@ def test_the_paper_preset_is_summed_unless_told_otherwise(sources: list[plgc.Con
 
 def test_a_shared_seed_is_checked(sources: list[plgc.CondensedGraph], demo_graph: Data) -> None:
     alike = [sources[0], sources[2]]
-    shared, summed = (reconstruct(alike, combine=name).embed(demo_graph) for name in ("shared-seed", "sum"))
+    shared, summed = (
+        reconstruct(alike, combine=name, settings=FEW).embed(demo_graph) for name in ("shared-seed", "sum")
+    )
     assert torch.equal(shared, summed)
     with pytest.raises(SettingError, match="0 and 1"):
         reconstruct(sources[:2], combine="shared-seed")
@@ -162,7 +154,7 @@ def test_bad_weights_are_refused(sources: list[plgc.CondensedGraph], weights: li
 def test_a_model_of_many_sources_is_saved_and_opened(
     sources: list[plgc.CondensedGraph], demo_graph: Data, tmp_path: Path, combine: str
 ) -> None:
-    model = plgc.finetune(reconstruct(sources, combine=combine), demo_graph, shots=3)
+    model = plgc.finetune(reconstruct(sources, combine=combine, settings=FEW), demo_graph, shots=3)
     opened = plgc.load_model(model.save(tmp_path / "model.safetensors"))
     assert isinstance(opened, plgc.NodeModel)
     assert opened.backbone.blocks == model.backbone.blocks

@@ -1,29 +1,27 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score
 from torch import Tensor
 from torch_geometric.data import Data
 
-import plgc.downstream.tasks.link as link
+from plgc.downstream.tasks import whole_link
 from plgc.downstream.tasks.link import (
     LinkHead,
+    LinkInputs,
     LinkSettings,
-    View,
-    average_precision,
     fit_link,
-    look,
+    labelled_pairs,
+    link_examples,
+    link_inputs,
     score_links,
-    train_whole_link,
 )
+from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges, split_edges, undirected_edges
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import prepare
@@ -49,43 +47,18 @@ def fixed(rows: Tensor) -> Callable[[Data], Tensor]:
 def fit(
     rows: Tensor, parts: tuple[int, ...], split: EdgeSplit, graph: Data, seed: int, how: LinkSettings | None = None
 ) -> LinkHead:
-    return fit_link(fixed(rows), parts, split, graph, seed, how)[0]
+    return fit_link(fixed(rows), parts, link_examples(split, graph, seed, how))[0]
 
 
 def score(
     head: LinkHead, rows: Tensor, parts: tuple[int, ...], split: EdgeSplit, graph: Data, seed: int, on: str = "test"
 ) -> dict[str, float]:
-    return score_links(head, look(fixed(rows), parts, keep_edges(graph, split.train)), split, graph, seed, on)
+    return score_links(head, link_inputs(fixed(rows), parts, keep_edges(graph, split.train)), split, graph, seed, on)
 
 
 def planted(graph: Data, width: int = 128, steps: int = 2) -> Tensor:
     """Noise smoothed over the *whole* graph, test edges included: joined nodes are alike, others are not."""
     return propagate(prepare(graph, "none").adjacency, noise(width), steps)
-
-
-# Average precision
-
-SCORES = st.lists(
-    st.tuples(st.one_of(st.sampled_from([-1.0, 0.0, 0.5]), st.floats(-1e6, 1e6, width=32)), st.booleans()),
-    min_size=1,
-    max_size=40,
-)
-
-
-@settings(deadline=None)
-@given(SCORES)
-def test_average_precision_is_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
-    score, positive = (np.array(side) for side in zip(*pairs, strict=True))
-    assume(positive.any())
-    found = average_precision(torch.from_numpy(score), torch.from_numpy(positive))
-    assert found == pytest.approx(average_precision_score(positive, score), abs=1e-12)
-
-
-def test_average_precision_by_hand() -> None:
-    positive = torch.tensor([True, False, True])
-    assert average_precision(torch.tensor([3.0, 2.0, 1.0]), positive) == pytest.approx((1 + 2 / 3) / 2)
-    assert average_precision(torch.tensor([1.0, 1.0, 1.0]), positive) == pytest.approx(2 / 3)
-    assert math.isnan(average_precision(torch.tensor([1.0]), torch.tensor([False])))
 
 
 # What the head can tell
@@ -119,8 +92,8 @@ def test_the_cosine_is_kept_where_validation_edges_prefer_it() -> None:
     pairs = torch.cat([split.test, non_edges(graph, 100, torch.Generator().manual_seed(0))], dim=1)
     pieces = (rows - rows.mean(0)).split(list(parts), dim=1)
     cosine = sum(torch.cosine_similarity(piece[pairs[0]], piece[pairs[1]]) for piece in pieces) / 2
-    view = look(fixed(rows), parts, keep_edges(graph, split.train))
-    assert torch.allclose(head.scores(view, pairs), head.weight[0] * cosine + head.bias, atol=1e-4)
+    inputs = link_inputs(fixed(rows), parts, keep_edges(graph, split.train))
+    assert torch.allclose(head.scores(inputs, pairs), head.weight[0] * cosine + head.bias, atol=1e-4)
 
 
 @pytest.mark.parametrize("parts", [(40, 6), (46,)])
@@ -162,8 +135,8 @@ def test_validation_scores_are_those_of_score_links(demo_graph: Data, split: Edg
 def test_scores_do_not_depend_on_the_order_of_a_pair(pairs: list[tuple[int, int]], seed: int) -> None:
     rows, weight = noise(12, seed), noise(1, seed + 1, nodes=12).flatten()
     head = LinkHead(weight, torch.tensor(0.3), torch.tensor(0.5), 10, {})
-    view, listed = View(rows, noise(1, seed + 2).flatten()), torch.tensor(pairs).T
-    assert torch.equal(head.scores(view, listed), head.scores(view, listed.flip(0)))
+    inputs, listed = LinkInputs(rows, noise(1, seed + 2).flatten()), torch.tensor(pairs).T
+    assert torch.equal(head.scores(inputs, listed), head.scores(inputs, listed.flip(0)))
 
 
 # What may be seen
@@ -189,13 +162,13 @@ def test_the_embedder_is_shown_training_edges_alone_and_examples_are_hidden_from
         return noise(4)
 
     training = {tuple(pair) for pair in split.train.T.tolist()}
-    fit_link(spy, (4,), split, demo_graph, 0, LinkSettings(epochs=1, views=2))
+    examples = link_examples(split, demo_graph, 0, LinkSettings(epochs=1, views=2))
+    fit_link(spy, (4,), examples)
     assert shown[0] == training
     assert all(len(half) == len(training) // 2 and half < training for half in shown[1:])
     assert shown[1] != shown[2]
-    halves = link._hidden_halves(spy, (4,), split, demo_graph, 0, LinkSettings(views=2))
-    for half, (_, pairs, target) in zip(shown[-2:], halves, strict=True):
-        assert {tuple(pair) for pair in pairs[:, target > 0].T.tolist()} == training - half
+    for half, (_, (pairs, joined)) in zip(shown[1:], examples.halves, strict=True):
+        assert {tuple(pair) for pair in pairs[:, joined].T.tolist()} == training - half
 
 
 def test_non_edges_are_drawn_anew_for_every_part_and_seed(demo_graph: Data, split: EdgeSplit) -> None:
@@ -203,7 +176,7 @@ def test_non_edges_are_drawn_anew_for_every_part_and_seed(demo_graph: Data, spli
     drawn = []
     for seed in range(2):
         for part in ("train", "val", "test"):
-            pairs, target = link._labelled_pairs(split, demo_graph, seed, part, torch.device("cpu"))
+            pairs, target = labelled_pairs(split, demo_graph, seed, part)
             assert torch.equal(pairs[:, target], getattr(split, part))
             assert int(target.sum()) * 2 == len(target)
             drawn.append({tuple(pair) for pair in pairs[:, ~target].T.tolist()})
@@ -229,9 +202,9 @@ def test_a_seed_decides_everything(demo_graph: Data, split: EdgeSplit) -> None:
 
 def test_many_training_edges_are_sampled(demo_graph: Data, split: EdgeSplit) -> None:
     rows, few = planted(demo_graph), LinkSettings(epochs=10, most_edges=50)
-    for _, pairs, target in link._hidden_halves(fixed(rows), (128,), split, demo_graph, 0, few):
+    for _, (pairs, joined) in link_examples(split, demo_graph, 0, few).halves:
         assert pairs.shape == (2, 100)
-        assert int(target.sum()) == 50
+        assert int(joined.sum()) == 50
     assert score(fit(rows, (128,), split, demo_graph, 0, few), rows, (128,), split, demo_graph, 0)["auroc"] > 0.9
 
 
@@ -257,7 +230,7 @@ def test_an_unknown_part_is_refused(demo_graph: Data, split: EdgeSplit) -> None:
 
 
 def test_whole_graph_training_learns(demo_graph: Data, split: EdgeSplit) -> None:
-    scores = train_whole_link(demo_graph, split, 0, epochs=40)
+    scores = train_whole_link(demo_graph, split, 0, epochs=25)
     assert scores["auroc"] > 0.65
     assert scores["ap"] > 0.65
 
@@ -279,6 +252,6 @@ def test_whole_graph_training_passes_messages_over_training_edges_alone(
         seen.append(graph)
         return prepare(graph, *rest)  # pyright: ignore
 
-    monkeypatch.setattr(link, "prepare", spy)
+    monkeypatch.setattr(whole_link, "prepare", spy)
     train_whole_link(demo_graph, split, 0, epochs=1)
     assert [torch.equal(undirected_edges(graph), split.train) for graph in seen] == [True]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 
-from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
+from plgc.downstream.tasks.metrics import accuracy, auroc, average_precision, macro_f1
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
 # Few distinct scores, so that most draws have ties within and across the two sides.
@@ -20,14 +20,14 @@ SCORES = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(ANSWERS)
 def test_accuracy_is_that_of_scikit_learn(answers: list[tuple[int, int]]) -> None:
     predicted, truth = torch.tensor(answers).T
     assert accuracy(predicted, truth) == pytest.approx(100 * accuracy_score(truth, predicted))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(ANSWERS)
 def test_macro_f1_is_that_of_scikit_learn(answers: list[tuple[int, int]]) -> None:
     predicted, truth = torch.tensor(answers).T
@@ -39,7 +39,7 @@ def test_macro_f1_counts_classes_that_only_the_prediction_has() -> None:
     assert macro_f1(predicted, truth) == pytest.approx(100 * (1 + 2 / 3 + 0) / 3)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(SCORES)
 def test_auroc_is_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
     score, positive = (np.array(side) for side in zip(*pairs, strict=True))
@@ -78,3 +78,19 @@ def test_metrics_reach_both_ends_of_their_scale() -> None:
     positive = torch.tensor([False, True])
     assert auroc(torch.tensor([0.0, 1.0]), positive) == 1.0
     assert auroc(torch.tensor([1.0, 0.0]), positive) == 0.0
+
+
+@settings(deadline=None, max_examples=40)
+@given(SCORES)
+def test_average_precision_is_that_of_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
+    score, positive = (np.array(side) for side in zip(*pairs, strict=True))
+    assume(positive.any())
+    found = average_precision(torch.from_numpy(score), torch.from_numpy(positive))
+    assert found == pytest.approx(average_precision_score(positive, score), abs=1e-12)
+
+
+def test_average_precision_by_hand() -> None:
+    positive = torch.tensor([True, False, True])
+    assert average_precision(torch.tensor([3.0, 2.0, 1.0]), positive) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision(torch.tensor([1.0, 1.0, 1.0]), positive) == pytest.approx(2 / 3)
+    assert math.isnan(average_precision(torch.tensor([1.0]), torch.tensor([False])))

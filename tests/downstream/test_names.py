@@ -15,6 +15,7 @@ from plgc.downstream import names as names_module
 from plgc.downstream.names import Names
 from plgc.graphs import citation_graph
 from plgc.runtime.errors import ArtifactError, GraphError
+from quick import quick
 
 CLASSES, WIDTH = ["ape", "bee", "cat"], 60
 FEATURES = [f"f{i}" for i in range(WIDTH)]
@@ -28,9 +29,13 @@ def named(**changes: Any) -> Data:
     return graph
 
 
+def rebuilt(graph: Data) -> plgc.Backbone:
+    return plgc.reconstruct(plgc.condense(graph, nodes=8, settings=quick(16)))
+
+
 @pytest.fixture(scope="module")
 def backbone() -> plgc.Backbone:
-    return plgc.reconstruct(plgc.condense(named(), nodes=8))
+    return rebuilt(named())
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +80,7 @@ def test_derived_features_are_compared(model: plgc.NodeModel) -> None:
     graph = plgc.load_graph(citation_graph(nodes=200, classes=3, features=9), features=f"fastrp:{WIDTH}")
     with pytest.raises(GraphError, match="leave --features fastrp:60 out"):
         model.predict(graph)
-    derived = plgc.finetune(plgc.reconstruct(plgc.condense(graph, nodes=8)), graph, shots=3)
+    derived = plgc.finetune(rebuilt(graph), graph, shots=3)
     assert derived.names.derived == {"features": "fastrp:60", "seed": 0}
     assert len(derived.predict(graph)) == 200
     with pytest.raises(GraphError, match="has its own: give it --features fastrp:60 "):
@@ -114,7 +119,7 @@ def test_an_estimator_compares_them_too() -> None:
     from plgc.downstream.estimator import PLGCClassifier
 
     graph = plgc.load_graph(citation_graph(nodes=150, classes=3, features=9), features="fastrp:16")
-    fitted = PLGCClassifier(nodes=6).fit(graph)
+    fitted = PLGCClassifier(nodes=6, settings=quick(16)).fit(graph)
     assert len(fitted.predict(graph)) == 150
     with pytest.raises(GraphError, match="give it --features fastrp:16 "):
         fitted.predict(plgc.load_graph(citation_graph(nodes=150, classes=3, features=16)))

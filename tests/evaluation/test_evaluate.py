@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +12,8 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.evaluation import over_seeds as evaluation
-from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, evaluate
+from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, evaluate, summarize
+from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import (
     citation_graph,
     load_graph,
@@ -22,15 +26,14 @@ from plgc.graphs import (
 from plgc.graphs.views.edges import keep_edges, non_edges
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.sparse.adjacency import Adjacency, build_adjacency
+from quick import quick
 
 NODES, EDGE_SEED = 200, 5
 MASKS = ("train_mask", "val_mask", "test_mask")
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5)
-)
+QUICK = quick(16, hidden=16)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,20 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     return drawn
 
 
+@contextmanager
+def counted_adjacencies() -> Iterator[list[int]]:
+    """The sizes of every Â that is built, in order."""
+    built: list[int] = []
+
+    def spy(edge_index: Tensor, nodes: int, *rest: Any) -> Adjacency:
+        built.append(nodes)
+        return build_adjacency(edge_index, nodes, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plgc.sparse.inputs.build_adjacency", spy)
+        yield built
+
+
 def edge_set(edges: Tensor) -> set[tuple[int, int]]:
     return {(min(a, b), max(a, b)) for a, b in edges.T.tolist()}
 
@@ -106,7 +123,10 @@ def edge_set(edges: Tensor) -> set[tuple[int, int]]:
     ("task", "metrics"), [("node", {"accuracy", "macro_f1"}), ("link", {"auroc", "ap"}), ("cluster", {"nmi", "ari"})]
 )
 def test_what_an_evaluation_reports(task: str, metrics: set[str], graph: Data, of_edges: plgc.CondensedGraph) -> None:
-    result = evaluate([of_edges], graph, task=task, seeds=2)
+    with counted_adjacencies() as built:
+        result = evaluate([of_edges], graph, task=task, seeds=2)
+    # once per seed for all three models; for links, training edges and three halves of them
+    assert len(built) == 2 * (4 if task == "link" else 1)
     assert {"task", "graph", "nodes", "controls", "seconds", "bytes"} <= set(result)
     assert (result["task"], result["graph"], result["nodes"], result["method"]) == (task, "synthetic", 9, "plgc")
     assert result["bytes"] == len(of_edges.to_bytes())
@@ -125,16 +145,35 @@ def test_what_an_evaluation_reports(task: str, metrics: set[str], graph: Data, o
     assert most == 1 or result["accuracy"]["mean"] > 1  # per cent
 
 
-def test_progress_names_the_seed_and_the_score(graph: Data, everything: plgc.CondensedGraph) -> None:
-    seen: list[tuple[str, int, int]] = []
-    result = evaluate([everything], graph, shots=2, seeds=2, first_seed=3, progress=lambda *state: seen.append(state))
-    assert [state[1:] for state in seen] == [(1, 2), (2, 2)]
-    assert seen[0][0].startswith(f"seed 3: accuracy {result['accuracy']['values'][0]:.4g}")
+def test_an_evaluation_is_the_steps_done_by_hand(graph: Data, everything: plgc.CondensedGraph) -> None:
+    result = evaluate([everything], graph, seeds=2, on="val")
+    for seed in range(2):
+        model = plgc.finetune(plgc.reconstruct(everything, seed=seed), graph, seed=seed)
+        assert model.evaluate(graph, on="val")["accuracy"] == result["accuracy"]["values"][seed]
 
 
-def test_first_seed_moves_the_seeds(graph: Data, everything: plgc.CondensedGraph) -> None:
-    both = evaluate([everything], graph, shots=2, seeds=2, first_seed=4)["accuracy"]["values"]
-    assert evaluate([everything], graph, shots=2, first_seed=5)["accuracy"]["values"] == both[1:]
+def test_summary_is_mean_and_sample_deviation() -> None:
+    summary = summarize([{"accuracy": 1.0}, {"accuracy": 2.0}, {"accuracy": 6.0}])["accuracy"]
+    assert summary == {"mean": 3.0, "std": pytest.approx(7.0**0.5), "values": [1.0, 2.0, 6.0]}
+
+
+def test_two_classes_have_an_auroc(graph: Data, everything: plgc.CondensedGraph) -> None:
+    binary = graph.clone()
+    binary.y = (graph["y"] >= 1).long()
+    assert 0.5 < evaluate([everything], binary)["auroc"]["mean"] <= 1.0
+
+
+def test_whole_graph_training_learns(graph: Data) -> None:
+    assert train_whole_graph(graph)["accuracy"] > 60.0
+
+
+def test_first_seed_moves_the_seeds_and_progress_names_them(graph: Data, everything: plgc.CondensedGraph) -> None:
+    told: list[tuple[str, int, int]] = []
+    both = evaluate([everything], graph, shots=2, seeds=2, first_seed=4, progress=lambda *state: told.append(state))
+    values = both["accuracy"]["values"]
+    assert evaluate([everything], graph, shots=2, first_seed=5)["accuracy"]["values"] == values[1:]
+    assert [state[1:] for state in told] == [(1, 2), (2, 2)]
+    assert told[0][0].startswith(f"seed 4: accuracy {values[0]:.4g}")
 
 
 # Links
@@ -155,19 +194,24 @@ def test_no_hidden_edge_reaches_the_file(graph: Data, of_edges: plgc.CondensedGr
     assert not torch.equal(everything.features, of_edges.features)  # hidden edges would have made a difference
 
 
-def test_links_are_those_that_the_file_has_not_seen(
+def test_links_are_those_that_the_file_has_not_seen_and_need_no_labels(
     graph: Data, of_edges: plgc.CondensedGraph, cases: list[Case]
 ) -> None:
-    evaluate([of_edges], graph, task="link", seeds=2)
+    with_labels = evaluate([of_edges], graph, task="link", first_seed=1)
+    without = evaluate([of_edges], load_graph(unlabelled(graph)), task="link", first_seed=1)
+    assert without["auroc"] == with_labels["auroc"]
     split = split_edges(graph, EDGE_SEED)
     assert len(cases) == 2
-    for case in cases:  # the same for every seed
+    for case in cases:  # whatever the seed of the evaluation
         assert case.split is not None
         for part in ("train", "val", "test"):
             assert torch.equal(getattr(case.split, part), getattr(split, part))
         shown = edge_set(case.visible["edge_index"])
         assert shown == edge_set(split.train)
         assert not shown & (edge_set(split.val) | edge_set(split.test))
+    for task in ("node", "cluster"):
+        with pytest.raises(LabelError, match="no labels"):
+            evaluate([of_edges], load_graph(unlabelled(graph)), task=task)
 
 
 def test_links_that_the_file_has_seen_are_refused(graph: Data, everything: plgc.CondensedGraph) -> None:
@@ -183,7 +227,7 @@ def test_edges_of_another_graph_or_another_split_are_refused(graph: Data, of_edg
     other.edge_index = torch.tensor(sorted(kept)).T
     with pytest.raises(GraphError, match="training edges that are not this graph's"):
         evaluate([of_edges], other, task="link")
-    lying = replace(of_edges, seen={**of_edges.seen, "edge_seed": EDGE_SEED + 1})
+    lying = replace(of_edges, seen=replace(of_edges.seen, edge_seed=EDGE_SEED + 1))
     with pytest.raises(GraphError, match=f"edge seed {EDGE_SEED + 1}"):
         evaluate([lying], graph, task="link")
     reworded = graph.clone()
@@ -194,15 +238,6 @@ def test_edges_of_another_graph_or_another_split_are_refused(graph: Data, of_edg
 
 def test_a_file_of_training_edges_serves_nodes_too(graph: Data, of_edges: plgc.CondensedGraph) -> None:
     assert evaluate([of_edges], graph)["accuracy"]["mean"] > 40
-
-
-def test_links_need_no_labels(graph: Data, of_edges: plgc.CondensedGraph) -> None:
-    with_labels = evaluate([of_edges], graph, task="link")
-    without = evaluate([of_edges], load_graph(unlabelled(graph)), task="link")
-    assert without["auroc"] == with_labels["auroc"]
-    for task in ("node", "cluster"):
-        with pytest.raises(LabelError, match="no labels"):
-            evaluate([of_edges], load_graph(unlabelled(graph)), task=task)
 
 
 # Inductive files
@@ -225,12 +260,12 @@ def test_the_split_is_the_file_s(splitless: Data, cases: list[Case]) -> None:
     """A generated split: whatever the seed of the evaluation, the test nodes are those that the file has not seen."""
     source = load_graph(splitless, seed=6)
     condensed = condense(training_subgraph(source))
-    assert condensed.seen["split_seed"] == 6
+    assert condensed.seen.split_seed == 6
     result = evaluate([condensed], splitless, shots=2, seeds=2)
     assert "seed 6" in result["split"]
     for case in cases:
         assert all(torch.equal(case.graph[key], source[key]) for key in MASKS)
-        assert training_digest(case.graph) == condensed.seen["training_nodes"]
+        assert training_digest(case.graph) == condensed.seen.training_nodes
     plain = evaluate([condense(splitless)], splitless, shots=2, seeds=1, first_seed=2)
     assert "seed 2" in plain["split"]  # what has seen all nodes and no label takes any
 
@@ -282,8 +317,11 @@ def test_labels_in_a_file_cannot_be_made_fewer(graph: Data) -> None:
 
 
 def test_a_rival_is_scored_beside_the_same_controls(graph: Data, everything: plgc.CondensedGraph) -> None:
-    theirs, ours = evaluate([rival(load_graph(graph))], graph), evaluate([everything], graph)
-    assert theirs["controls"] == ours["controls"]
+    file = rival(load_graph(graph))
+    with counted_adjacencies() as built:
+        theirs = evaluate([file], graph)
+    assert built == [NODES]  # for the validation score of its training, for its own score, and for both controls
+    assert theirs["controls"] == evaluate([everything], graph)["controls"]
     assert "smoothed_accuracy" in theirs
     assert "smoothed_accuracy" not in theirs["controls"]["random_encoder"]
 
@@ -301,7 +339,7 @@ def test_files_that_have_seen_different_things_are_refused(
     for pair in ([everything, of_edges], [of_edges, inductive], [inductive, everything]):
         with pytest.raises(SettingError, match=r"seen different things.*one by one"):
             evaluate(pair, graph)
-    lying = replace(of_edges, seen={**of_edges.seen, "edge_seed": 1})
+    lying = replace(of_edges, seen=replace(of_edges.seen, edge_seed=1))
     with pytest.raises(SettingError, match=r"edge_seed 1; .*edge_seed 5"):
         evaluate([of_edges, lying], graph, task="link")
     parts = [condense(training_subgraph(load_graph(several, split=split))) for split in (0, 1)]

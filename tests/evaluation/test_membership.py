@@ -27,12 +27,10 @@ from plgc.evaluation.membership import (
 )
 from plgc.graphs import citation_graph
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import SettingError
+from quick import quick
 
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=24, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=3)
-)
+QUICK = quick(16, hidden=24, rounds=1, epochs=3)
 ATTACKS = {"features", "propagated", "pseudo_labels", "embedded", "reconstruction_loss"}
 
 

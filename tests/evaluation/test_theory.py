@@ -20,13 +20,15 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.evaluation import theory
 from plgc.graphs import citation_graph
-from plgc.method.prototypes import read_pseudo_labels, unit_blocks
+from plgc.method.prototypes import unit_blocks
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
+from quick import quick
+from stages import pseudo_labels
 
-DRAWS, WIDTH, DELTA, BETA = 400, 4, 0.05, 3.0
+DRAWS, WIDTH, DELTA, BETA = 300, 4, 0.05, 3.0
 SIZES = torch.tensor([8, 20, 60])
 MEMBERS = torch.repeat_interleave(torch.arange(3), SIZES)
 # Noise with a sub-Gaussian parameter of at most 1 in every direction: independent coordinates, each with parameter 1.
@@ -153,7 +155,7 @@ def test_pseudo_labels_are_parallel_to_the_weighted_sums(demo_graph: Data) -> No
     )
     train_epoch(stage, inputs)
     z = embed(stage, inputs)
-    labels = read_pseudo_labels(stage, z)
+    labels = pseudo_labels(stage, z)
     sums = labels.weights.t() @ z
     for own, total in zip(labels.vectors.split([12, 8], 1), sums.split([12, 8], 1), strict=True):
         assert torch.allclose(torch.cosine_similarity(own, total), torch.ones(8), atol=1e-5)
@@ -166,7 +168,7 @@ def small() -> Data:
 
 @pytest.fixture(scope="module")
 def condensed(small: Data) -> CondensedGraph:
-    return plgc.condense(small, nodes=8, seed=1)
+    return plgc.condense(small, nodes=8, seed=1, settings=quick(32, 16, rounds=3, epochs=10))
 
 
 def test_measure_on_clusters_that_fit_the_theorem() -> None:

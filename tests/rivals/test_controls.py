@@ -79,7 +79,7 @@ def test_the_scaling_is_that_of_the_features(graph: Data) -> None:
 
 def test_a_control_is_a_function_of_the_prepared_graph(graph: Data) -> None:
     """As easy to add as this."""
-    control = Reference(lambda inputs: inputs.x.to_dense(), (FEATURES,), "none")  # pyright: ignore
+    control = Reference(lambda inputs: inputs.x.to_dense(), FEATURES, (FEATURES,), "none")  # pyright: ignore
     assert torch.equal(control.embed(control.prepare(graph)), graph["x"].to_dense())
 
 

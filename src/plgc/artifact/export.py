@@ -1,4 +1,4 @@
-"""A condensed graph in the forms of other libraries: PyG, NetworkX, pandas and polars."""
+"""A condensed graph as an object of another library: PyG, NetworkX, pandas or polars."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ Artifact = CondensedGraph | str | os.PathLike[str]
 
 
 def to_pyg(condensed: CondensedGraph) -> Data:
-    """Return a condensed graph as a PyG ``Data`` of its own tensors.
+    """Return a condensed graph as a PyG ``Data`` with copies of its tensors.
 
-    ``x`` are the synthetic features [K, f], ``counts`` [K] how many original nodes each stands for. ``y`` are
-    pseudo-labels [K, d], vectors to regress on, or classes [K] or [K, C] where a supervised method left labels;
-    ``target`` says which: ``"pseudo_labels"`` or ``"labels"``. ``edge_index`` has no self-loops, and is empty where
-    A' = I. ``scaling`` is the row scaling that a graph's own features need before they meet a model trained on ``x``.
+    ``x`` are the synthetic features [K, f], ``counts`` [K] how many original nodes each represents. ``y`` are
+    pseudo-labels [K, d], vectors to regress on, or classes [K] or [K, C] from a supervised method; ``target`` says
+    which: ``"pseudo_labels"`` or ``"labels"``. ``edge_index`` has no self-loops, and is empty where A' = I. A model
+    trained on ``x`` expects a graph's own features with the row scaling ``scaling``.
     """
-    edge_index, weight = _edges(condensed)
     y = condensed.pseudo_labels if condensed.pseudo_labels is not None else condensed.labels
     assert y is not None
-    data = Data(x=condensed.features.clone(), edge_index=edge_index, y=y.clone(), num_nodes=condensed.num_nodes)
-    data.counts = condensed.counts.clone()
-    data.target = "pseudo_labels" if condensed.pseudo_labels is not None else "labels"
-    data.scaling = condensed.scaling
-    if weight is not None:
-        data.edge_weight = weight
+    edges = torch.zeros((2, 0), dtype=torch.int64) if condensed.edge_index is None else condensed.edge_index
+    other = edges[0] != edges[1]
+    x, nodes = condensed.features.clone(), condensed.num_nodes
+    data = Data(x=x, edge_index=edges[:, other], y=y.clone(), num_nodes=nodes)
+    data.counts, data.scaling = condensed.counts.clone(), condensed.scaling
+    data.target = "labels" if condensed.pseudo_labels is None else "pseudo_labels"
+    if condensed.edge_weight is not None:
+        data.edge_weight = condensed.edge_weight[other]
     return data
 
 
@@ -56,18 +57,16 @@ def to_networkx(condensed: CondensedGraph) -> networkx.Graph:
     data = to_pyg(condensed)
     assert data.x is not None
     assert isinstance(data.y, Tensor)
+    assert data.edge_index is not None
     graph = networkx.Graph(method=condensed.method, scaling=condensed.scaling)
     rows = zip(data.x.tolist(), data.y.tolist(), data.counts.tolist(), strict=True)
-    graph.add_nodes_from(
-        (node, {"features": features, "target": target, "count": count})
-        for node, (features, target, count) in enumerate(rows)
-    )
-    edge_index, weight = _edges(condensed)
-    pairs = edge_index.t().tolist()
-    if weight is None:
-        graph.add_edges_from(pairs)
+    for node, (features, target, count) in enumerate(rows):
+        graph.add_node(node, features=features, target=target, count=count)
+    pairs = data.edge_index.t().tolist()
+    if "edge_weight" in data:
+        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, data["edge_weight"].tolist(), strict=True))
     else:
-        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, weight.tolist(), strict=True))
+        graph.add_edges_from(pairs)
     return graph
 
 
@@ -87,21 +86,19 @@ def to_dataframe(condensed: CondensedGraph, kind: str | None = None, feature_nam
     names = [f"x{place}" for place in range(condensed.num_features)] if feature_names is None else list(feature_names)
     if len(names) != condensed.num_features or len(set(names)) < len(names):
         raise SettingError(f"{len(names)} feature names were given, {condensed.num_features} different ones are needed")
-    library = _frame_library(kind)
-    columns: dict[str, Any] = {"count": condensed.counts.numpy()}
-    columns |= {name: condensed.features[:, place].numpy() for place, name in enumerate(names)}
-    if condensed.pseudo_labels is not None:
-        target, prefix = condensed.pseudo_labels, "pseudo_label"
-    else:
-        assert condensed.labels is not None
-        target, prefix = condensed.labels, "label"
-    if target.ndim == 1:
-        columns[prefix] = target.numpy()
-    else:
-        columns |= {f"{prefix}_{place}": target[:, place].numpy() for place in range(target.shape[1])}
-    if len(columns) < 1 + len(names) + (1 if target.ndim == 1 else target.shape[1]):
+    data, prefix = to_pyg(condensed), "label" if condensed.pseudo_labels is None else "pseudo_label"
+    assert isinstance(data.y, Tensor)
+    columns = [("count", condensed.counts), *zip(names, condensed.features.t(), strict=True)]
+    columns += [(prefix, data.y)] if data.y.ndim == 1 else [(f"{prefix}_{k}", own) for k, own in enumerate(data.y.t())]
+    content = {name: column.numpy() for name, column in columns}
+    if len(content) < len(columns):
         raise SettingError(f"a feature name is that of another column (count, {prefix}…): rename it")
-    return library.DataFrame(columns)
+    for library in FRAMES if kind is None else (kind,):
+        try:
+            return __import__(library).DataFrame(content)
+        except ImportError:
+            continue
+    raise MissingExtraError(f"a data frame needs {kind or 'pandas or polars'}: pip install 'plgc[tables]'")
 
 
 class CondensedDataset(Dataset):
@@ -125,8 +122,9 @@ class CondensedDataset(Dataset):
         items = list(condensed) if isinstance(condensed, Sequence) and not isinstance(condensed, str) else [condensed]
         if not items:
             raise ArtifactError("no condensed graph was given")
-        opened = [item if isinstance(item, CondensedGraph) else CondensedGraph.load(item) for item in items]
-        self.graphs = [to_pyg(item) for item in opened]
+        self.graphs = [
+            to_pyg(item if isinstance(item, CondensedGraph) else CondensedGraph.load(item)) for item in items
+        ]
 
     def len(self) -> int:
         """How many condensed graphs there are."""
@@ -135,21 +133,3 @@ class CondensedDataset(Dataset):
     def get(self, idx: int) -> Data:
         """One of them, a copy."""
         return self.graphs[idx].clone()
-
-
-def _edges(condensed: CondensedGraph) -> tuple[Tensor, Tensor | None]:
-    """A' without its diagonal."""
-    if condensed.edge_index is None:
-        return torch.zeros((2, 0), dtype=torch.int64), None
-    other = condensed.edge_index[0] != condensed.edge_index[1]
-    weight = None if condensed.edge_weight is None else condensed.edge_weight[other].clone()
-    return condensed.edge_index[:, other].clone(), weight
-
-
-def _frame_library(kind: str | None) -> Any:
-    for name in FRAMES if kind is None else (kind,):
-        try:
-            return __import__(name)
-        except ImportError:
-            continue
-    raise MissingExtraError(f"a data frame needs {kind or 'pandas or polars'}: pip install 'plgc[tables]'")

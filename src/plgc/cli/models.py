@@ -103,14 +103,14 @@ def train(
     check_writable(output)
     check_device(device)
     import plgc
-    from plgc.evaluation.over_seeds import common_view, graph_for
+    from plgc.evaluation.over_seeds import common_seen, graph_for
     from plgc.graphs.derive import derived_of
 
     start = time.perf_counter()
     condensed, shares = _load_all(files, shares)
     opened = named.open()
     check_features(condensed, opened)
-    data = graph_for(opened, common_view(condensed), split, seed)
+    data = graph_for(opened, common_seen(condensed), split, seed)
     rebuilt = plgc.reconstruct(
         condensed, kind=backbone.value, seed=seed, device=device, combine=combine, weights=shares
     )
@@ -192,7 +192,7 @@ def evaluate(
     condensed, shares = _load_all(files, shares)
     data = named.open()
     check_features(condensed, data)
-    if task is Task.link and any("derived" in part.seen for part in condensed):
+    if task is Task.link and any(part.seen.derived is not None for part in condensed):
         raise SettingError(
             "the features are derived from all edges, those to be predicted too: nothing would be predicted"
         )

@@ -1,5 +1,5 @@
-"""From a condensed graph to answers: the lower half of the paper's Figure 2.
+"""From condensed graphs to predictions: the lower half of the paper's Figure 2.
 
-A backbone is rebuilt from one or more files, frozen, and given a light head that learns from clean labels. The package
-may know the method, whose encoders it rebuilds, and nothing of rivals or experiments.
+A backbone is rebuilt from one or more files and frozen, and a light head is trained on it with clean labels. The
+package may import the method, whose encoders it rebuilds, and nothing of rivals or experiments.
 """

@@ -1,8 +1,8 @@
 """Rebuild a backbone GNN_θ from condensed graphs (section 3.2 a): fit (X' → Ỹ) and freeze.
 
-A rebuilt backbone embeds any graph with the same features. Its embedding has two parts, each to be centred and scaled
-by the task's head: what the GNN learned from the condensed nodes, and (``skip``) the propagated input Â²X that it
-started from. The second part costs no training and keeps what a handful of synthetic nodes cannot carry.
+A rebuilt backbone embeds any graph with the same features. Its embedding has two parts: what the GNN learned from the
+condensed nodes, and (``skip``) the propagated input Â²X, which needs no training and keeps what a few synthetic nodes
+cannot hold. Each head centres and scales the parts.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import Target, combine_sources, reference_source, resolve_combination, rotate_target
+from plgc.downstream.embedder import Embedder
 from plgc.method.encoder import GNN, KINDS
 from plgc.method.prototypes import unit_blocks
-from plgc.runtime.errors import GraphError, SettingError
-from plgc.sparse.inputs import Inputs, prepare
+from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
+from plgc.sparse.inputs import Inputs
 from plgc.sparse.propagation import propagate
 
 
@@ -38,13 +39,13 @@ class BackboneSettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise SettingError(f"unknown backbone {self.kind!r}: choose one of {', '.join(KINDS)}")
-        for name in ("hidden", "layers", "steps", "learning_rate"):
-            if getattr(self, name) <= 0:
-                raise SettingError(f"{name} is {getattr(self, name)}: it must be above 0")
+        check_ranges(self, {"hidden layers steps learning_rate": "(0, inf)"})
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Module, Embedder):
     """A frozen GNN whose output is one unit vector per block, with the propagated input beside it.
+
+    Its ``parts`` are what was learned and, with ``skip``, the propagated input.
 
     Attributes:
         blocks: widths of the independent outputs: one per encoder of every condensed graph it was rebuilt from.
@@ -58,31 +59,12 @@ class Backbone(nn.Module):
         super().__init__()
         self.settings, self.num_features, self.blocks = settings, num_features, blocks
         self.scaling, self.seed = scaling, seed
+        self.parts = (sum(blocks), num_features) if settings.skip else (sum(blocks),)
         self.losses: list[float] = []
+        generator = torch.Generator().manual_seed(seed)
         self.gnn = GNN(
-            settings.kind,
-            num_features,
-            settings.hidden,
-            sum(blocks),
-            layers=settings.layers,
-            generator=torch.Generator().manual_seed(seed),
+            settings.kind, num_features, settings.hidden, sum(blocks), layers=settings.layers, generator=generator
         )
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """Widths of the embedding's parts: what was learned and, with ``skip``, the propagated input."""
-        return (sum(self.blocks), self.num_features) if self.settings.skip else (sum(self.blocks),)
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features as the condensed graph's were, and build Â; refuses another feature width."""
-        device = next(self.parameters()).device
-        width = 0 if graph.x is None else graph.x.shape[1]
-        if width != self.num_features:
-            raise GraphError(
-                f"this backbone was rebuilt from {self.num_features} features per node, the graph has {width}: "
-                "use the graph that was condensed, or one with the same features"
-            )
-        return prepare(graph, self.scaling, device)
 
     @torch.no_grad()
     def embed(self, graph: Data | Inputs) -> Tensor:
@@ -94,13 +76,13 @@ class Backbone(nn.Module):
     @torch.no_grad()
     def embed_condensed(self, condensed: CondensedGraph) -> Tensor:
         """The embedding of synthetic nodes (A' = I; X' is propagated already), [K, Σ parts]."""
-        features = condensed.features.to(next(self.parameters()).device)
+        features = condensed.features.to(self.device)
         learned = unit_blocks(self.gnn(features, None), self.blocks)
         return torch.cat([learned, features], dim=1) if self.settings.skip else learned
 
 
 def propagated_features(inputs: Inputs, steps: int = 2) -> Tensor:
-    """Â²X as a dense matrix: the input of the skip path, and by itself the control every table carries."""
+    """Â²X as a dense matrix: the input of the skip path, and the control ``propagated_features``."""
     x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     return propagate(inputs.adjacency, x, steps)
 
@@ -125,7 +107,7 @@ def reconstruct(
         device: where to compute.
         settings: everything else; overrides ``kind``.
         combine: how several sources share the output: ``heads``, ``procrustes``, ``shared-seed`` or ``sum``
-            (:mod:`plgc.downstream.combine`). By default heads; the sum where every source comes from the ``paper`` preset.
+            (:mod:`plgc.downstream.combine`). By default heads; the sum where every source has the ``paper`` preset.
         weights: one positive number per source, its weight in the loss; only ratios matter. By default equal.
 
     Example:
@@ -139,38 +121,22 @@ def reconstruct(
     combine = resolve_combination(sources, combine)
     targets, blocks = combine_sources(sources, combine, weights, device)
     settings = settings or BackboneSettings(kind=kind, skip=all(s.settings.get("preset") != "paper" for s in sources))
+
+    def rebuild(targets: list[Target], blocks: tuple[int, ...]) -> Backbone:
+        backbone = Backbone(settings, sources[0].num_features, blocks, sources[0].scaling, seed).to(device)
+        _fit(backbone, targets)
+        return backbone.requires_grad_(False).eval()
+
     if combine == "procrustes" and len(sources) > 1:
-        targets, blocks = _align(settings, sources, targets, seed, device)
-    return _rebuild(settings, sources[0], targets, blocks, seed, device)
-
-
-def _align(
-    settings: BackboneSettings, sources: list[CondensedGraph], targets: list[Target], seed: int, device: str
-) -> tuple[list[Target], tuple[int, ...]]:
-    """Fit a backbone to the reference alone, and rotate the other sources' pseudo-labels to what it gives for them."""
-    chosen = reference_source(sources)
-    blocks = sources[chosen].blocks
-    reference = _rebuild(settings, sources[chosen], [targets[chosen]], blocks, seed, device)
-    width = sum(blocks)
-    return [
-        target
-        if index == chosen
-        else rotate_target(target, reference.embed_condensed(sources[index])[:, :width], blocks)
-        for index, target in enumerate(targets)
-    ], blocks
-
-
-def _rebuild(
-    settings: BackboneSettings,
-    source: CondensedGraph,
-    targets: list[Target],
-    blocks: tuple[int, ...],
-    seed: int,
-    device: str,
-) -> Backbone:
-    backbone = Backbone(settings, source.num_features, blocks, source.scaling, seed).to(device)
-    _fit(backbone, targets)
-    return backbone.requires_grad_(False).eval()
+        chosen = reference_source(sources)
+        blocks = sources[chosen].blocks
+        reference = rebuild([targets[chosen]], blocks)
+        outputs = [reference.embed_condensed(source)[:, : sum(blocks)] for source in sources]
+        targets = [
+            target if index == chosen else rotate_target(target, outputs[index], blocks)
+            for index, target in enumerate(targets)
+        ]
+    return rebuild(targets, blocks)
 
 
 def _fit(backbone: Backbone, targets: list[Target]) -> None:
@@ -188,9 +154,3 @@ def _fit(backbone: Backbone, targets: list[Target]) -> None:
         loss.backward()
         optimizer.step()
         backbone.losses.append(float(loss.detach()))
-
-
-def unit_parts(embedding: Tensor, mean: Tensor, parts: tuple[int, ...]) -> Tensor:
-    """Centre an embedding and scale every part of it, then the whole, to unit length: what heads are trained on."""
-    pieces = (embedding - mean).split(list(parts), dim=1)
-    return torch.cat([F.normalize(piece, dim=1) for piece in pieces], dim=1) / len(parts) ** 0.5

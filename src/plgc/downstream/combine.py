@@ -1,24 +1,27 @@
-"""How several condensed graphs teach one backbone: which columns of its output each is fitted to, and with what weight.
+"""How one backbone is fitted to several condensed graphs: the output columns and the weight of each.
 
-The paper sums the distance ‖ỹ_k − z_k‖² over all sources into one output space. Encoders trained independently of each
-other live in unrelated spaces, so that the sum asks for contradictions. Three ways around that stand beside it:
+The paper sums the distance ‖ỹ_k − z_k‖² over all sources in one output space. Encoders that were trained independently
+give unrelated spaces, whose pseudo-labels contradict each other in such a sum. There are four combinations:
 
-- ``heads``: a shared trunk and one output head (a range of columns) per source; nothing has to agree but the trunk;
+- ``heads``: a shared trunk and one output head (a range of columns) per source; only the trunk is shared;
 - ``procrustes``: one source is the reference, and the others' pseudo-labels are rotated into its space first;
-- ``shared-seed``: the sum, for sources whose encoders started from the same public weights and stayed close to them;
-- ``sum``: the paper by the letter, whatever the sources.
+- ``shared-seed``: the sum, for sources whose encoders started from the same weights;
+- ``sum``: the sum of the paper, for any sources.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.width import SAME_FEATURES, check_width
 from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 
@@ -28,13 +31,13 @@ INITIAL_WEIGHTS = ("kind", "hidden", "width", "layers")  # what decides a branch
 
 @dataclass(frozen=True)
 class Target:
-    """One source as the reconstruction loss sees it.
+    """One source in the reconstruction loss.
 
     Attributes:
         features: X', [K, f].
-        vectors: what is to come out for them: Ỹ, or Ỹ rotated, [K, d].
-        start: the first of the d columns of the backbone's output that are compared with ``vectors``.
-        blocks: widths of the unit vectors these d columns are made of.
+        vectors: the targets for them, [K, d]: Ỹ, or Ỹ rotated.
+        start: the first of the d output columns that are compared with ``vectors``.
+        blocks: widths of the unit vectors in these d columns.
         weight: of this source in the loss.
     """
 
@@ -62,7 +65,7 @@ def resolve_combination(sources: Sequence[CondensedGraph], combine: str | None) 
 def combine_sources(
     sources: Sequence[CondensedGraph], combine: str, weights: Sequence[float] | None, device: torch.device | str
 ) -> tuple[list[Target], tuple[int, ...]]:
-    """What a backbone is fitted to, and the blocks of its output; with ``procrustes``, still to be rotated.
+    """What a backbone is fitted to, and the blocks of its output; with ``procrustes``, before the rotation.
 
     With heads, every source has columns of its own. Otherwise there is one output, as wide as the widest source, with
     that source's blocks; a narrower source is fitted on its first columns.
@@ -75,11 +78,10 @@ def combine_sources(
     check_compatible(sources)
     if combine == "shared-seed":
         check_shared_seed(sources)
-    shares = resolve_weights(weights, len(sources))
     targets, start = [], 0
-    for source, share in zip(sources, shares, strict=True):
+    for source, weight in zip(sources, resolve_weights(weights, len(sources)), strict=True):
         vectors = pseudo_labels_of(source).to(device)
-        targets.append(Target(source.features.to(device), vectors, start, source.blocks, share))
+        targets.append(Target(source.features.to(device), vectors, start, source.blocks, weight))
         start += vectors.shape[1] if combine == "heads" else 0
     if combine == "heads":
         return targets, tuple(width for source in sources for width in source.blocks)
@@ -87,17 +89,14 @@ def combine_sources(
 
 
 def reference_source(sources: Sequence[CondensedGraph]) -> int:
-    """Which source the others are rotated to: the one with most synthetic nodes, the first of several."""
+    """The source that the others are rotated to: the one with most synthetic nodes, the first of several."""
     return max(range(len(sources)), key=lambda index: sources[index].num_nodes)
 
 
 def rotate_target(target: Target, outputs: Tensor, blocks: tuple[int, ...]) -> Target:
-    """Bring a source's pseudo-labels into the space of the reference, where a backbone gives ``outputs`` for its X'.
+    """Rotate a source's pseudo-labels into the space of the reference, with one unit vector per block again.
 
-    Args:
-        target: the source.
-        outputs: what the reference's backbone makes of the source's X', [K, D].
-        blocks: of the reference; the rotated pseudo-labels are scaled to one unit vector per block again.
+    ``outputs`` [K, D] are those of the reference's backbone for the source's X', and ``blocks`` its blocks.
     """
     rotated = unit_blocks(target.vectors @ procrustes(target.vectors, outputs), blocks)
     return replace(target, vectors=rotated, blocks=blocks)
@@ -144,56 +143,50 @@ def put_together(sources: Sequence[CondensedGraph]) -> CondensedGraph:
     if len(sources) == 1:
         return sources[0]
     check_compatible(sources)
-    first, without = sources[0], [source.method for source in sources if source.labels is None]
-    if without:
-        having = [source.method for source in sources if source.labels is not None]
+    groups = [", ".join(dict.fromkeys(s.method for s in sources if (s.labels is None) == none)) for none in (0, 1)]
+    if groups[1]:
         raise ArtifactError(
-            f"condensed graphs with labels ({', '.join(dict.fromkeys(having))}) and without "
-            f"({', '.join(dict.fromkeys(without))}) cannot be combined: give those of one kind"
+            f"condensed graphs with labels ({groups[0]}) and without ({groups[1]}) cannot be combined: give those of "
+            "one kind"
         )
     classes = max(source.num_classes or 0 for source in sources)
-    soft = any(source.labels is not None and source.labels.ndim == 2 for source in sources)
-    labels, edges, weights, before = [], [], [], 0
-    for source in sources:
-        labels.append(_shares(source, classes) if soft else source.labels)
-        if source.edge_index is not None:
-            edges.append(source.edge_index + before)
-            own = source.edge_weight
-            weights.append(torch.ones(source.edge_index.shape[1]) if own is None else own)
-        before += source.num_nodes
+    labels = [source.labels for source in sources if source.labels is not None]
+    if any(own.ndim == 2 for own in labels):
+        labels = [_soft_labels(own, classes) for own in labels]
+    starts = itertools.accumulate((source.num_nodes for source in sources), initial=0)
+    edges = [s.edge_index + start for s, start in zip(sources, starts, strict=False) if s.edge_index is not None]
     return replace(
-        first,
+        sources[0],
         features=torch.cat([source.features for source in sources]),
-        labels=torch.cat([part for part in labels if part is not None]),
+        labels=torch.cat(labels),
         counts=torch.cat([source.counts for source in sources]),
         num_classes=classes,
         nodes_requested=sum(source.nodes_requested for source in sources),
         edge_index=torch.cat(edges, dim=1) if edges else None,
-        edge_weight=torch.cat(weights) if edges else None,
+        edge_weight=torch.cat([_edge_weight(s) for s in sources if s.edge_index is not None]) if edges else None,
         fingerprint=None,
     )
 
 
-def _shares(source: CondensedGraph, classes: int) -> Tensor:
-    """Labels as shares of the classes, [K, C]; a node without a label has none of any."""
-    assert source.labels is not None
-    if source.labels.ndim == 2:
-        return torch.nn.functional.pad(source.labels, (0, classes - source.labels.shape[1]))
-    known = (source.labels >= 0).float()[:, None]
-    return torch.nn.functional.one_hot(source.labels.clamp(min=0), classes).float() * known
+def _soft_labels(labels: Tensor, classes: int) -> Tensor:
+    """Labels as shares of the classes, [K, C]; zeros for a node without a label."""
+    if labels.ndim == 2:
+        return F.pad(labels, (0, classes - labels.shape[1]))
+    return F.one_hot(labels.clamp(min=0), classes).float() * (labels >= 0).float()[:, None]
+
+
+def _edge_weight(source: CondensedGraph) -> Tensor:
+    assert source.edge_index is not None
+    return torch.ones(source.edge_index.shape[1]) if source.edge_weight is None else source.edge_weight
 
 
 def check_compatible(sources: Sequence[CondensedGraph]) -> None:
-    """Raise unless there are sources and their features mean the same. K, seeds, encoders and versions may differ."""
+    """Raise unless there are sources with the same features. K, seeds, encoders and versions may differ."""
     if not sources:
         raise SettingError("no condensed graph given: a backbone is rebuilt from at least one")
     first = sources[0]
     for other in sources[1:]:
-        if other.num_features != first.num_features:
-            raise GraphError(
-                f"the condensed graphs have {first.num_features} and {other.num_features} features per node: "
-                "only graphs with the same features can be combined"
-            )
+        check_width("a condensed graph", first.num_features, "another", other.num_features, SAME_FEATURES)
         if other.scaling != first.scaling:
             raise GraphError(
                 f"the condensed graphs were made with feature scaling {first.scaling!r} and {other.scaling!r}: "
@@ -204,17 +197,15 @@ def check_compatible(sources: Sequence[CondensedGraph]) -> None:
 def check_shared_seed(sources: Sequence[CondensedGraph]) -> None:
     """Raise unless all encoders started from the same weights: one seed, the same branches."""
     first = sources[0]
-    advice = "condense all sources with one seed and one rung of encoders, or combine them by heads"
     for other in sources[1:]:
-        if other.seed != first.seed:
-            raise SettingError(f"shared-seed needs one seed, these have {first.seed} and {other.seed}: {advice}")
-        if other.blocks != first.blocks:
-            raise SettingError(
-                f"shared-seed needs the same encoders, these give blocks {first.blocks} and {other.blocks}: {advice}"
-            )
-        ours, theirs = _branches(first), _branches(other)
-        if ours and theirs and ours != theirs:
-            raise SettingError(f"shared-seed needs the same encoders, these are {ours} and {theirs}: {advice}")
+        own, others = _branches(first), _branches(other)
+        same = {"seed": (first.seed, other.seed), "blocks": (first.blocks, other.blocks), "encoders": (own, others)}
+        for name, (one, another) in same.items():
+            if one != another and (name != "encoders" or (own and others)):
+                raise SettingError(
+                    f"shared-seed needs the same {name}, these have {one} and {another}: condense all sources with one "
+                    "seed and one rung of encoders, or combine them by heads"
+                )
 
 
 def _branches(source: CondensedGraph) -> list[dict[str, object]]:

@@ -1,6 +1,6 @@
-"""A classifier in scikit-learn's manner: condense, rebuild a backbone and train a head in one ``fit``.
+"""A scikit-learn classifier: ``fit`` condenses, rebuilds a backbone and trains a head.
 
-Its X is a graph, so it cannot be cut into rows: nodes to learn from and to score on are given as masks.
+Its X is a graph, whose rows cannot be taken apart: nodes to learn from and to score on are given as masks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from plgc.downstream.backbone import reconstruct
 from plgc.downstream.head import HeadSettings
 from plgc.downstream.models import finetune
+from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
 from plgc.graphs.formats.values import column_of
 from plgc.graphs.load import load_graph
@@ -53,7 +54,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: the classes among the training labels, sorted, as they were given.
-        condensed_: the condensed graph; no label had a part in it.
+        condensed_: the condensed graph; it was made without labels.
         model_: the :class:`plgc.NodeModel`.
         n_features_in_: f.
         feature_names_in_: names of the features, where the graph has them.
@@ -107,10 +108,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
             LabelError: no node to learn from has a label, or there is not one label per node.
         """
         data = load_graph(graph)
-        values, labelled = node_values(data, y)
-        chosen = labelled & _mask(data, _own_mask(graph, data, "train_mask") if mask is None else mask)
-        if not chosen.any():
-            raise LabelError("none of the nodes to learn from has a label: give y, or another mask")
+        values, chosen = _labelled(graph, data, y, mask, "train_mask", "learn from")
         classes, numbers = np.unique(values[chosen], return_inverse=True)
         nodes = default_nodes(node_count(data)) if self.nodes is None and self.ratio is None else self.nodes
         condensed = condense(
@@ -123,15 +121,15 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
             device=self.device,
             threads=self.threads,
         )
-        target = torch.full((node_count(data),), -1, dtype=torch.int64)
-        target[torch.from_numpy(chosen)] = torch.from_numpy(numbers).long()
-        train = Data(x=data.x, edge_index=data.edge_index, y=target, num_nodes=node_count(data))
+        target, train = torch.full((node_count(data),), -1), torch.from_numpy(chosen)
+        target[train] = torch.from_numpy(numbers).long()
+        known = Data(x=data.x, edge_index=data.edge_index, y=target, num_nodes=node_count(data))
+        known.train_mask, known.val_mask = train, torch.zeros_like(train)
         for key in ("edge_weight", "feature_names", "seen"):  # a model compares names and marks with every graph
             if key in data:
-                train[key] = data[key]
-        train.train_mask, train.val_mask = torch.from_numpy(chosen), torch.zeros(len(chosen), dtype=torch.bool)
+                known[key] = data[key]
         backbone = reconstruct(condensed, kind=self.kind, seed=self.seed, device=self.device)
-        model = finetune(backbone, train, shots=self.shots, labels=self.labels, seed=self.seed, settings=self.head)
+        model = finetune(backbone, known, shots=self.shots, labels=self.labels, seed=self.seed, settings=self.head)
         self.condensed_, self.model_, self.classes_ = condensed, model, classes  # all of it, or nothing
         self.n_features_in_ = condensed.num_features
         if "feature_names" in data:
@@ -163,10 +161,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
             LabelError: none of these nodes has a label.
         """
         predicted, data = self.predict(graph), load_graph(graph)
-        values, labelled = node_values(data, y)
-        chosen = labelled & _mask(data, _own_mask(graph, data, "test_mask") if mask is None else mask)
-        if not chosen.any():
-            raise LabelError("none of the nodes to score on has a label: give y, or another mask")
+        values, chosen = _labelled(graph, data, y, mask, "test_mask", "score on")
         return float((predicted[chosen] == values[chosen]).mean())
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -184,10 +179,9 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
 def node_values(data: Data, y: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """The label of every node as it was given, and which nodes have one: the graph's own, or ``y``."""
     if y is None:
-        own = data._store.get("y")
-        if own is None:
+        if "y" not in data:
             raise LabelError("the graph has no labels: give y, one label per node")
-        names, numbers = data._store.get("class_names"), own.numpy()
+        names, numbers = attribute(data, "class_names"), data["y"].numpy()
         values = numbers if names is None else np.array([*names, ""])[numbers]
         return values, numbers >= 0
     values = y.cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
@@ -206,20 +200,23 @@ def node_values(data: Data, y: Any = None) -> tuple[np.ndarray, np.ndarray]:
     return words, column.codes >= 0
 
 
-def _own_mask(graph: Any, data: Data, key: str) -> Any:
-    """The mask a graph came with; masks that loading it only now made up do not count."""
-    if isinstance(graph, Data) and graph._store.get(key) is None:
-        return None
-    generated = str(data._store.get("split_origin", "")).startswith("generated")
-    return None if generated and not isinstance(graph, Data) else data._store.get(key)
+def _labelled(graph: Any, data: Data, y: Any, mask: Any, own: str, purpose: str) -> tuple[np.ndarray, np.ndarray]:
+    """The label of every node, and which nodes to use: those of a mask, by default the graph's own, that have one.
 
-
-def _mask(data: Data, mask: Any) -> np.ndarray:
+    A mask that loading the graph has generated does not count.
+    """
+    values, labelled = node_values(data, y)
     if mask is None:
-        return np.ones(node_count(data), dtype=bool)
-    values = mask.cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
-    if values.dtype != bool or values.shape != (node_count(data),):
-        raise LabelError(
-            f"the mask is {values.dtype} {list(values.shape)}, expected a boolean for each of {node_count(data)} nodes"
-        )
-    return values
+        if isinstance(graph, Data):
+            mask = data[own] if own in graph else None
+        elif not str(attribute(data, "split_origin", "")).startswith("generated"):
+            mask = attribute(data, own)
+    if mask is not None:
+        given = mask.cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
+        if given.dtype != bool or given.shape != labelled.shape:
+            shape, nodes = list(given.shape), node_count(data)
+            raise LabelError(f"the mask is {given.dtype} {shape}, expected a boolean for each of {nodes} nodes")
+        labelled = labelled & given
+    if not labelled.any():
+        raise LabelError(f"none of the nodes to {purpose} has a label: give y, or another mask")
+    return values, labelled

@@ -1,27 +1,28 @@
-"""The light head f_φ: multinomial logistic regression on frozen embeddings, its answers smoothed over the graph.
+"""The light head f_φ: multinomial logistic regression on frozen embeddings, its predictions smoothed over the graph.
 
-The penalty on the weights is per label, not per mean: a head with 20 labels is regularised seven times as strongly as
-one with 140. Every method and every control in our tables gets this same head.
+The penalty on the weights is divided by the number of labels: a head with 20 labels is regularised seven times as
+strongly as one with 140. Every method and every control in our tables is scored with this head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plgc.downstream.backbone import unit_parts
-from plgc.runtime.errors import SettingError
+from plgc.downstream.embedder import unit_parts
+from plgc.runtime.ranges import check_ranges
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)
 class HeadSettings:
-    """How a head is trained and how its answers are smoothed.
+    """How a head is trained and how its predictions are smoothed.
 
     Attributes:
         epochs: steps of Adam, from zero weights.
@@ -38,11 +39,8 @@ class HeadSettings:
     restart: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("penalty", 0), ("smoothing_steps", 0), ("restart", 0)):
-            if not getattr(self, name) >= least:
-                raise SettingError(f"{name} is {getattr(self, name)}: it must be at least {least}")
-        if not self.learning_rate > 0:
-            raise SettingError(f"learning_rate is {self.learning_rate}: it must be above 0")
+        rules = {"epochs": "[1, inf)", "penalty smoothing_steps restart": "[0, inf)", "learning_rate": "(0, inf)"}
+        check_ranges(self, rules)
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,23 @@ class Head:
 
     def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
         """Class probabilities of every node, smoothed over the graph, [N, C]."""
-        return self.answers(unit_parts(embedding, self.mean, self.parts), adjacency)
+        return self.of_rows(unit_parts(embedding, self.mean, self.parts), adjacency)
 
-    def answers(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
+    def of_rows(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
         """The same for an embedding that is centred and scaled already."""
         return smooth(torch.softmax(rows @ self.weight + self.bias, dim=1), adjacency, self.settings)
+
+    def header(self) -> dict[str, Any]:
+        """What a model file describes beside the tensors."""
+        return asdict(self.settings)
+
+    @staticmethod
+    def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: tuple[int, ...]) -> Head:
+        """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
+        weight, bias, mean = (tensors[name] for name in ("weight", "bias", "mean"))
+        if weight.shape != (sum(parts), bias.numel()) or mean.shape != (sum(parts),):
+            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {sum(parts)} columns")
+        return Head(weight, bias, mean, parts, HeadSettings(**header))
 
 
 def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
@@ -94,7 +104,7 @@ def fit_head(
     Args:
         embedding: frozen embeddings of every node, [N, Σ parts].
         parts: widths of the embedding's parts.
-        labelled: indices of the nodes whose labels may be used.
+        labelled: indices of the nodes to learn from.
         y: labels of every node; only those of ``labelled`` are read.
         num_classes: C.
         settings: epochs, penalty, smoothing.

@@ -16,28 +16,21 @@ from plgc._version import __version__
 from plgc.downstream.backbone import Backbone, BackboneSettings
 from plgc.downstream.names import Names
 from plgc.runtime.container import read_sealed, seal
+from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import write_atomically
 
 SCHEMA = 2  # 1 had no checksum; it is still read
-SEALED = 2  # the first with a checksum
+CHECKSUM_SINCE = 2
 
 
-def save_model(
-    path: str | os.PathLike[str],
-    kind: str,
-    backbone: Backbone,
-    head: Mapping[str, Tensor],
-    settings: dict[str, Any],
-    names: Names,
-) -> Path:
+def save_model(path: str | os.PathLike[str], kind: str, backbone: Backbone, head: Any, names: Names) -> Path:
     """Write a model, whole or not at all.
 
     Args:
         path: the file.
         kind: its format, such as ``plgc-node-model``.
         backbone: the frozen backbone.
-        head: the head's tensors by name.
-        settings: whatever else the head needs, as plain values.
+        head: a dataclass of tensors; its ``header()`` gives what else it needs, as plain values.
         names: of classes and features.
     """
     header = {
@@ -49,33 +42,43 @@ def save_model(
         "blocks": list(backbone.blocks),
         "scaling": backbone.scaling,
         "seed": backbone.seed,
-        "head": settings,
+        "head": head.header(),
         "names": names.to_header(),
     }
     tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
-    tensors |= {f"head.{name}": value for name, value in head.items()}
+    tensors |= {f"head.{name}": value for name, value in vars(head).items() if isinstance(value, Tensor)}
     return write_atomically(path, seal(tensors, header))
 
 
-def read_model(
-    path: str | os.PathLike[str], kinds: tuple[str, ...]
-) -> tuple[str, Backbone, dict[str, Tensor], dict[str, Any], Any]:
-    """The format, the frozen backbone, the head's tensors and its settings, and the names as they stand in the file.
+def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[str, Backbone, Any, Names]:
+    """Read what :func:`save_model` wrote: the format, the frozen backbone, the head and the names.
+
+    Args:
+        path: the file.
+        heads: by the format, the class of its head; ``from_file`` makes one.
 
     Raises:
-        ArtifactError: the file cannot be opened, or is not a model.
-        KeyError, TypeError, ValueError, RuntimeError, ArithmeticError: its parts do not fit.
+        ArtifactError: the file cannot be opened, is not a model, or its parts do not fit.
     """
-    tensors, header = read_sealed(path, kinds, SCHEMA, SEALED)
-    settings, weights = BackboneSettings(**header["backbone"]), _under("backbone.", tensors)
-    blocks, width = tuple(int(width) for width in header["blocks"]), int(header["num_features"])
+    tensors, header = read_sealed(path, tuple(heads), SCHEMA, CHECKSUM_SINCE)
+    try:
+        backbone = _read_backbone(header, _under("backbone.", tensors))
+        if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):
+            raise ValueError("it holds NaN or infinite values")
+        kind = header["format"]
+        head = heads[kind].from_file(_under("head.", tensors), dict(header["head"]), backbone.parts)
+        return kind, backbone, head, Names.from_header(header.get("names"), backbone.num_features, head.num_classes)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, PLGCError) as error:
+        raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error
+
+
+def _read_backbone(header: Mapping[str, Any], weights: dict[str, Tensor]) -> Backbone:
+    settings, width = BackboneSettings(**header["backbone"]), int(header["num_features"])
+    blocks = tuple(int(width) for width in header["blocks"])
     _check_size(settings, width, sum(blocks), weights)
     backbone = Backbone(settings, width, blocks, str(header["scaling"]), int(header["seed"]))
     backbone.load_state_dict(weights)
-    if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):
-        raise ValueError("it holds NaN or infinite values")
-    backbone = backbone.requires_grad_(False).eval()
-    return header["format"], backbone, _under("head.", tensors), dict(header["head"]), header.get("names")
+    return backbone.requires_grad_(False).eval()
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,23 +1,106 @@
-"""From a backbone to a model that is kept: fine-tune a head for a task, save, open again."""
+"""Models to keep: a frozen backbone with a head that was trained for a task. Fine-tune, predict, save, open again."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import Literal, overload
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, overload
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.backbone import Backbone
-from plgc.downstream.head import HeadSettings
-from plgc.downstream.model_file import read_model
-from plgc.downstream.names import Names
-from plgc.downstream.tasks import link_model, node
-from plgc.downstream.tasks.link_model import LinkModel, finetune_links
-from plgc.downstream.tasks.node import NodeModel, fit_labels
+from plgc.downstream.head import Head, HeadSettings
+from plgc.downstream.model_file import read_model, save_model
+from plgc.downstream.names import NAMELESS, Names
+from plgc.downstream.tasks.link import LinkHead, LinkSettings, fit_link, link_examples, link_inputs
+from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.graphs.check import node_count
 from plgc.graphs.load import num_classes
-from plgc.runtime.errors import ArtifactError, PLGCError, SettingError
+from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
+from plgc.graphs.views.labelled import choose_labels
+from plgc.runtime.errors import GraphError, SettingError
+
+VALIDATION = 0.1  # share of the edges that chooses the epoch of a pair head
+
+
+@dataclass(frozen=True)
+class Model:
+    """A frozen backbone with a trained head, and the names of the classes and features it was trained on."""
+
+    backbone: Backbone
+    head: Any
+    names: Names = NAMELESS
+
+    FORMAT: ClassVar[str]
+    HEAD: ClassVar[Any]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model as one safetensors file, whole or not at all."""
+        return save_model(path, self.FORMAT, self.backbone, self.head, self.names)
+
+
+@dataclass(frozen=True)
+class NodeModel(Model):
+    """A model that classifies nodes."""
+
+    head: Head
+
+    FORMAT = "plgc-node-model"
+    HEAD = Head
+
+    def predict_proba(self, graph: Data) -> Tensor:
+        """Class probabilities of every node, [N, C].
+
+        Raises:
+            GraphError: the graph's feature columns are not those the model was trained on.
+        """
+        self.names.check(graph)
+        inputs = self.backbone.prepare(graph)
+        return self.head.probabilities(self.backbone.embed(inputs), inputs.adjacency).cpu()
+
+    def predict(self, graph: Data) -> Tensor:
+        """The most likely class of every node, [N]."""
+        return self.predict_proba(graph).argmax(dim=1)
+
+    def evaluate(self, graph: Data, on: str = "test") -> dict[str, float]:
+        """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes."""
+        self.names.check_classes(graph)
+        return score_nodes(self.predict_proba(graph), graph, on)
+
+
+@dataclass(frozen=True)
+class LinkModel(Model):
+    """A model that predicts which pairs of nodes are joined."""
+
+    head: LinkHead
+
+    FORMAT = "plgc-link-model"
+    HEAD = LinkHead
+
+    def predict_proba(self, graph: Data, pairs: Tensor) -> Tensor:
+        """How likely each pair of nodes is joined, [E]; messages pass over the graph's edges.
+
+        The probability is that of an even mix of edges and non-edges: use it to rank pairs.
+
+        Args:
+            graph: a graph with the features that the backbone was rebuilt from.
+            pairs: node numbers, [2, E].
+
+        Raises:
+            GraphError: a pair names no node, or the graph's feature columns are not those the model was trained on.
+        """
+        self.names.check(graph)
+        nodes = node_count(graph)
+        if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.is_floating_point():
+            raise SettingError(f"pairs are {pairs.dtype} {list(pairs.shape)}: give two rows of node numbers, [2, E]")
+        outside = pairs[(pairs < 0) | (pairs >= nodes)]
+        if outside.numel():
+            raise GraphError(f"a pair names node {int(outside[0])}, the graph has nodes 0 to {nodes - 1}")
+        inputs = link_inputs(self.backbone.embed, self.backbone.parts, graph)
+        return torch.sigmoid(self.head.scores(inputs, pairs)).cpu()
 
 
 @overload
@@ -52,8 +135,8 @@ def finetune(
     Args:
         backbone: from :func:`plgc.reconstruct`.
         graph: for ``node``, a labelled graph with masks; only labels of training nodes are used (and of validation
-            nodes, to keep the best epoch, when all training labels are used). For ``link``, any graph: its edges are
-            what is learned from.
+            nodes, to keep the best epoch, when all training labels are used). For ``link``, any graph: the head is
+            trained on its edges.
         task: ``node`` or ``link``.
         shots: use this many labels per class, drawn from the training nodes; no validation labels.
         labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
@@ -75,10 +158,27 @@ def finetune(
     if task != "node":
         raise SettingError(f"unknown task {task!r}: choose node or link")
     inputs = backbone.prepare(graph)
-    head = fit_labels(
-        backbone.embed(inputs), backbone.parts, inputs, graph, shots=shots, labels=labels, seed=seed, settings=settings
-    )
+    labelled, validate = choose_labels(graph, shots, labels, seed)
+    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
     return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
+
+
+def finetune_links(
+    backbone: Backbone, graph: Data, *, seed: int = 0, settings: LinkSettings | None = None
+) -> LinkModel:
+    """Train a pair head on a graph's own edges; a tenth of them is kept apart for validation. Labels are not read.
+
+    ``plgc evaluate --task link`` scores such a head, on edges that neither the backbone nor the head has seen.
+    """
+    edges = undirected_edges(graph)
+    count = edges.shape[1]
+    if count < LEAST_EDGES:
+        raise GraphError(f"the graph has {count} edge(s): at least {LEAST_EDGES} are needed to learn what joins nodes")
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    val, train = (edges[:, part.sort().values] for part in order.tensor_split([max(1, round(VALIDATION * count))]))
+    examples = link_examples(EdgeSplit(train, val, edges[:, :0]), graph, seed, settings)
+    head, _ = fit_link(backbone.embed, backbone.parts, examples)
+    return LinkModel(backbone, head, Names.of(graph))
 
 
 def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeModel | LinkModel:
@@ -86,7 +186,7 @@ def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeMode
 
     Args:
         path: the file.
-        device: where the model is to compute; what it predicts comes back to the CPU.
+        device: where the model is to compute; predictions are returned on the CPU.
 
     Example:
         >>> import plgc
@@ -96,14 +196,7 @@ def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeMode
         >>> bool((again.predict(graph) == model.predict(graph)).all())
         True
     """
-    kinds = {node.FORMAT: NodeModel, link_model.FORMAT: LinkModel}
-    try:
-        found, backbone, head, settings, names = read_model(path, tuple(kinds))
-        model = kinds[found].from_file(backbone, head, settings, names)
-    except ArtifactError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, PLGCError) as error:
-        raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error
-    model.backbone.to(device)  # here, where a device that is not there does not pass for a damaged file
-    moved = {name: value.to(device) for name, value in vars(model.head).items() if isinstance(value, Tensor)}
-    return replace(model, head=replace(model.head, **moved))
+    models = {kind.FORMAT: kind for kind in (NodeModel, LinkModel)}
+    kind, backbone, head, names = read_model(path, {name: model.HEAD for name, model in models.items()})
+    moved = {name: value.to(device) for name, value in vars(head).items() if isinstance(value, Tensor)}
+    return models[kind](backbone.to(device), replace(head, **moved), names)

@@ -1,6 +1,6 @@
-"""What a model remembers of the graph it learned from, beside numbers: names of classes and features, derived features.
+"""Names of classes and features that a model keeps, and how its features were derived.
 
-With it a model answers in the user's words, and refuses a graph whose columns mean something else than its own.
+A model reports classes by name, and refuses a graph whose feature columns have another meaning.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
 from plgc.graphs.derive import check_derived, checked_mark, derived_of
 from plgc.runtime.errors import GraphError
 
-MAX_LENGTH = 2**20  # characters of a list of names in a file: longer ones are not kept
+MAX_LENGTH = 2**20  # characters of a list of names in a file; longer lists are not kept
 
 
 @dataclass(frozen=True)
 class Names:
-    """Names that a model keeps; None for those the graph does not have.
+    """Names that a model keeps; None for those that the graph does not have.
 
     Attributes:
         classes: of the classes, in the order of their numbers.
@@ -35,13 +36,13 @@ class Names:
     @staticmethod
     def of(graph: Data, classes: int | None = None) -> Names:
         """The names of a graph: of its features and, where ``classes`` are learned, of these."""
-        labels = graph._store.get("class_names")
+        labels = attribute(graph, "class_names")
         labels = None if classes is None or labels is None else labels[:classes]
-        return Names(_kept(labels), _kept(graph._store.get("feature_names")), derived_of(graph))
+        return Names(_kept(labels), _kept(attribute(graph, "feature_names")), derived_of(graph))
 
     @staticmethod
     def from_header(value: Any, features: int, classes: int | None) -> Names:
-        """Names as a file has them; raises ValueError or TypeError where they are none, or are not as many."""
+        """Names of a model file; raises ValueError or TypeError where they are malformed or of another number."""
         value = {} if value is None else dict(value)
         derived = value.get("derived")
         return Names(
@@ -63,7 +64,7 @@ class Names:
                 f"the graph has no features, the model learned from {len(self.features)} (first {shown}): give "
                 "an edge list its node table (--nodes-table)"
             )
-        theirs = graph._store.get("feature_names")
+        theirs = attribute(graph, "feature_names")
         if self.features is None or theirs is None or self.features == tuple(theirs):
             return
         if len(theirs) != len(self.features):
@@ -79,8 +80,8 @@ class Names:
         )
 
     def check_classes(self, graph: Data) -> None:
-        """Raise :class:`GraphError` where the graph's class numbers stand for other classes."""
-        theirs = graph._store.get("class_names")
+        """Raise :class:`GraphError` where the graph's classes have other names."""
+        theirs = attribute(graph, "class_names")
         if self.classes is not None and theirs is not None and self.classes != tuple(theirs[: len(self.classes)]):
             raise GraphError(
                 f"the graph's classes are {', '.join(theirs[:8])}, the model's {', '.join(self.classes[:8])}: load the "

@@ -1,6 +1,6 @@
-"""How methods are compared: what a method may see, what it is scored on, and what a file gives away.
+"""How methods are compared: scores beside controls, the theorem's bounds, and what a file reveals about its nodes.
 
-It may know every method and every task, and nothing of experiments, which name what is to be compared.
+It may import every method and every task, and nothing of experiments, which say what is compared.
 """
 
 from plgc.evaluation.over_seeds import evaluate

@@ -1,15 +1,14 @@
-"""Membership inference: can somebody who holds a condensed graph tell which nodes it was made from?
+"""Membership inference: does a condensed graph reveal which nodes it was made from?
 
 A random half of a graph's nodes are members: the subgraph they induce is condensed. The attacker has the file and the
-whole graph, features and edges of members and non-members alike, and gives every node a score. How well scores part
-members from the others is the area under the ROC curve (AUC, 0.5 is guessing) and the share of members that is found
-while at most 1 % of the others are accused.
+whole graph, with features and edges of members and non-members, and gives every node a score. The attack is measured by
+the area under the ROC curve (AUC, 0.5 is guessing) and by the true-positive rate at 1 % false positives.
 
-Which way a score points is fixed beforehand (closer means member) or learned from shadows: other random sets of
-members, condensed the same way, whose members the attacker knows. It is never read off the target.
+The sign of a score is fixed beforehand (closer means member) or learned from shadows: other random sets of members,
+condensed in the same way, whose members the attacker knows. The target's members are used for scoring only.
 
-A stronger attack exists and is not among these: non-negative least squares of the file's rows on candidate rows, which
-finds nearly all members of a default file. A low score here is no protection against it.
+A stronger attack is not implemented here: non-negative least squares of the file's rows on candidate rows, which finds
+nearly all members of a default file. A low score here is no protection against it.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings, propagated_features, reconstruct
 from plgc.downstream.tasks.metrics import auroc
+from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.check import node_count
-from plgc.graphs.load import load_graph, unlabelled
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import SettingError
-from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.sparse.inputs import prepare, resolve_scaling
 
 Condenser = Callable[[Data, int], CondensedGraph]
-NEAREST = 5  # distances to so many synthetic nodes are what a shadow classifier sees in every space
-ALLOWED = 0.01  # share of non-members that may be accused
+NEAREST = 5  # a shadow classifier is given the distances to so many synthetic nodes in every space
+ALLOWED = 0.01  # false-positive rate
 PENALTY = 1e-3  # on the squared weights of the shadow classifier
 
 
@@ -44,8 +43,8 @@ class Evidence:
     """What the attacker computes for every node.
 
     Attributes:
-        scores: by the attack's name, larger where a node looks more like a member, [N] each.
-        columns: everything a shadow classifier may look at, standardised over the nodes, [N, F].
+        scores: by the attack's name, [N] each; larger for likelier members.
+        columns: the input of a shadow classifier, standardised over the nodes, [N, F].
     """
 
     scores: dict[str, Tensor]
@@ -58,9 +57,9 @@ def infer_membership(
     """Draw half of a graph's nodes as members, condense the subgraph they induce, and attack the result.
 
     Args:
-        graph: any graph; its labels reach the condenser only.
-        condenser: makes a condensed graph from a graph and a seed. Shadows are made with it too.
-        seed: of the members, the condensation and everything the attacker draws.
+        graph: any graph; its labels are given to the condenser only.
+        condenser: makes a condensed graph from a graph and a seed; it makes the shadows too.
+        seed: of the members, the condensation and the attack.
         shadows: how many shadows the attacker condenses; 0 leaves the shadow classifier out.
         device: where the attacker computes.
     """
@@ -80,33 +79,30 @@ def attack(
     shadows: int = 4,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Every attack on one condensed graph, and the strongest of them.
+    """Every attack on one condensed graph, and the strongest of them; see :func:`infer_membership`.
 
     Args:
         condensed: the target.
         graph: the whole graph, which the attacker has; labels are not read.
-        members: which nodes the target was made from, bool [N]; used for scoring alone.
+        members: which nodes the target was made from, bool [N]; used for scoring only.
         condenser: how the target was made, for the shadow classifier; None leaves it out.
-        seed: of the shadows' members and condensations.
-        shadows: how many of them.
-        device: where to compute.
 
     Returns:
         ``attacks``: for every attack its ``auc`` and ``tpr`` (true-positive rate at 1 % false positives);
         ``strongest``: the name of the attack with the largest AUC, with its ``auc``; ``tpr``: the largest of any.
     """
-    bare = load_graph(unlabelled(graph))
-    if members.dtype != torch.bool or members.shape != (node_count(bare),) or members.all() or not members.any():
+    bare = bare_graph(graph)
+    if members.dtype != torch.bool or members.shape != (bare.num_nodes,) or members.all() or not members.any():
         raise SettingError(
             f"members are {members.dtype} {list(members.shape)}: expected one boolean for each of the "
-            f"{node_count(bare)} nodes, and both kinds of them"
+            f"{bare.num_nodes} nodes, and both kinds of them"
         )
     target = gather_evidence(condensed, bare, seed=seed, device=device)
     scores = dict(target.scores)
     if condenser is not None and shadows > 0:
         known = condense_shadows(graph, condenser, int(members.sum()), shadows, seed)
-        seen = [gather_evidence(shadow, bare, seed=seed, device=device) for shadow, _ in known]
-        scores["shadow_classifier"] = shadow_scores(target, seen, [inside for _, inside in known])
+        evidence = [gather_evidence(shadow, bare, seed=seed, device=device) for shadow, _ in known]
+        scores["shadow_classifier"] = shadow_scores(target, evidence, [inside for _, inside in known])
     results = {
         name: {"auc": auroc(score, members), "tpr": true_positive_rate(score, members)}
         for name, score in scores.items()
@@ -126,26 +122,28 @@ def draw_members(nodes: int, count: int, generator: torch.Generator) -> Tensor:
 def condense_shadows(
     graph: Data, condenser: Condenser, size: int, shadows: int, seed: int
 ) -> list[tuple[CondensedGraph, Tensor]]:
-    """Condense other random sets of members of the same size: condensed graphs, and the members of each."""
+    """Condense other random sets of members of the same size; with the members of each."""
     drawn = []
     for index in range(shadows):
-        own = 1_000_003 * (seed + 1) + index  # no target's seed: the attacker does not know which members were drawn
+        own = 1_000_003 * (seed + 1) + index  # differs from every target's seed, which the attacker does not know
         inside = draw_members(node_count(graph), size, torch.Generator().manual_seed(own))
         drawn.append((condenser(induced_subgraph(graph, inside), own), inside))
     return drawn
 
 
-def gather_evidence(condensed: CondensedGraph, graph: Data, *, seed: int = 0, device: str = "cpu") -> Evidence:
-    """Distances of every node to what the file publishes.
+def gather_evidence(
+    condensed: CondensedGraph, graph: Data | BareGraph, *, seed: int = 0, device: str = "cpu"
+) -> Evidence:
+    """Distances of every node to what the file holds.
 
     ``features``: nearest x'_k to the node's own row; ``propagated``: to its row of Â²X; ``pseudo_labels``: nearest ỹ_k
     to its embedding z by the rebuilt backbone; ``embedded``: nearest embedding of an x'_k; ``reconstruction_loss``:
-    ‖z − ỹ_k‖² for the x'_k nearest to its row of Â²X, which the backbone's training would have made small.
+    ‖z − ỹ_k‖² for the x'_k nearest to its row of Â²X, which the backbone's training makes small for members.
     """
     inputs = prepare(graph, condensed.scaling, device)
     synthetic = condensed.features.to(device)
-    spaces = {"features": distances(_dense(inputs), synthetic)}
-    spaces["propagated"] = distances(propagated_features(inputs), synthetic)
+    steps = {"features": 0, "propagated": 2}
+    spaces = {name: distances(propagated_features(inputs, count), synthetic) for name, count in steps.items()}
     scores: dict[str, Tensor] = {}
     if condensed.pseudo_labels is not None:
         # Without the skip path: Â²X by itself is an attack of its own already.
@@ -163,16 +161,13 @@ def gather_evidence(condensed: CondensedGraph, graph: Data, *, seed: int = 0, de
 
 
 def shadow_scores(target: Evidence, shadows: Sequence[Evidence], members: Sequence[Tensor]) -> Tensor:
-    """Logistic regression that learned from the shadows what members look like, applied to the target, [N].
+    """Scores of the target, [N], by a logistic regression that was trained on the shadows and their members.
 
-    It sees a node's evidence and by how much that exceeds the same node's evidence in the (other) shadows: some nodes
+    Its input is a node's evidence, and its difference to the same node's evidence in the (other) shadows: some nodes
     are close to everything, members or not.
     """
-    rows, truth = [], []
-    for index, (shadow, inside) in enumerate(zip(shadows, members, strict=True)):
-        rows.append(_with_excess(shadow, [other for place, other in enumerate(shadows) if place != index]))
-        truth.append(inside)
-    weight, bias = fit_logistic(torch.cat(rows), torch.cat(truth))
+    rows = [_with_excess(shadow, [other for other in shadows if other is not shadow]) for shadow in shadows]
+    weight, bias = fit_logistic(torch.cat(rows), torch.cat(list(members)))
     return _with_excess(target, shadows) @ weight + bias
 
 
@@ -194,24 +189,22 @@ def fit_logistic(rows: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def true_positive_rate(scores: Tensor, members: Tensor, allowed: float = ALLOWED) -> float:
-    """Share of members scored above a threshold that at most ``allowed`` of the non-members are above."""
+    """Share of members above the score that at most ``allowed`` of the non-members exceed."""
     others = scores[~members].sort(descending=True).values
     return float((scores[members] > others[int(allowed * len(others))]).double().mean())
 
 
 def publish_members(graph: Data, seed: int) -> CondensedGraph:
-    """The positive control: a file of real nodes, all of the graph's own, with embeddings of a random projection as Ỹ.
+    """The positive control: a file of real nodes, with a random projection of Â²X as Ỹ. Every attack has to succeed.
 
-    An attack that does not recognise members here would recognise them nowhere. All are published, since of a few
-    published nodes the others could not be told: no attack is to be blamed for members that left no trace.
+    It holds all nodes of the graph: members that are not in the file would leave no trace for an attack to find.
     """
-    bare = load_graph(unlabelled(graph))
-    assert bare.x is not None
+    bare = bare_graph(graph)
     scaling = resolve_scaling(bare.x, "auto")
     inputs = prepare(bare, scaling)
     projection = torch.randn(inputs.num_features, 32, generator=torch.Generator().manual_seed(seed))
     return CondensedGraph(
-        features=_dense(inputs).float(),
+        features=propagated_features(inputs, 0).float(),
         pseudo_labels=unit_blocks(propagated_features(inputs) @ projection, (32,)),
         counts=torch.ones(inputs.num_nodes, dtype=torch.int64),
         blocks=(32,),
@@ -224,7 +217,7 @@ def publish_members(graph: Data, seed: int) -> CondensedGraph:
 
 
 def distances(points: Tensor, centres: Tensor) -> Tensor:
-    """Euclidean distances, [N, K]; in double precision, since those of members may be next to nothing."""
+    """Euclidean distances, [N, K]; in double precision, since those of members may be tiny."""
     points, centres = points.double(), centres.double()
     square = points.square().sum(1)[:, None] + centres.square().sum(1) - 2 * points @ centres.t()
     return square.clamp(min=0).sqrt()
@@ -241,7 +234,3 @@ def _smallest(space: Tensor) -> Tensor:
     """The few smallest distances of every node, in order, [N, NEAREST]; the last one repeated where K is smaller."""
     found = space.topk(min(NEAREST, space.shape[1]), dim=1, largest=False).values.cpu()
     return F.pad(found, (0, NEAREST - found.shape[1]), mode="replicate") if found.shape[1] < NEAREST else found
-
-
-def _dense(inputs: Inputs) -> Tensor:
-    return inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()

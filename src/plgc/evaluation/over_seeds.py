@@ -1,7 +1,8 @@
-"""Evaluate condensed files on a graph: several seeds, and the two controls beside every figure.
+"""Evaluate condensed files on a graph over several seeds, beside two controls.
 
-The head sees clean labels on the full graph, so a good score alone shows nothing. ``random_encoder`` (an untrained GNN
-with the same head) and ``propagated_features`` (Â²X with the same head) say what is reached without any condensation.
+The head learns from clean labels of the full graph, so a good score alone shows nothing. ``random_encoder`` (an
+untrained GNN with the same head) and ``propagated_features`` (Â²X with the same head) need no condensation: a method
+has to beat both.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import resolve_combination
 from plgc.evaluation.scoring import learn, score
-from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.bare import bare_graph
+from plgc.graphs.load import load_graph
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
+from plgc.graphs.width import check_width, feature_width
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.progress import Progress
 from plgc.sparse.inputs import fingerprint
+from plgc.sparse.prepared import PreparedGraphs
 
 CONTROLS = ("random_encoder", "propagated_features")
 MAIN_METRIC = {"node": "accuracy", "link": "auroc", "cluster": "nmi"}
@@ -47,9 +52,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Rebuild, fine-tune and score once per seed; controls on the same labels with the same head.
 
-    A seed drives initial weights, the label draw (with ``shots`` or ``labels``), non-edges and, where the graph has no
-    split of its own, the split. The edges of a link task, and the split of an inductive or a supervised condensation,
-    are those that the condensation was made with: they are in the file.
+    A seed decides initial weights, the labels (with ``shots`` or ``labels``), non-edges and, where the graph has no
+    split of its own, the split. The edge split of a link task, and the split of an inductive or a supervised
+    condensation, are those that the condensation was made with: the file records them.
 
     Args:
         condensed: one condensed graph, or one per source.
@@ -86,32 +91,32 @@ def evaluate(
             "it condensed. Leave both out"
         )
     start = time.perf_counter()
-    seen = common_view(condensed)
-    protocol = Protocol(task, shots, labels, inductive=seen["nodes"] == "train")
+    seen = common_seen(condensed)
+    protocol = Protocol(task, shots, labels, inductive=seen.nodes == "train")
+    main = MAIN_METRIC[task]
     runs: list[dict[str, dict[str, float]]] = []
     graph = Data()
     for seed in range(first_seed, first_seed + seeds):
         graph = graph_for(source, seen, split, seed)
-        _check_width(condensed[0], graph)
-        case = draw_case(graph, protocol, seed, seen.get("edge_seed"))
+        check_width("this condensed graph", condensed[0].num_features, "the graph", feature_width(graph))
+        case, prepared = draw_case(graph, protocol, seed, seen.edge_seed), PreparedGraphs()
         if task == "link" and seed == first_seed:
             _check_edges(condensed, case, seen)
-        learned = learn("plgc", case, condensed, kind=kind, seed=seed, device=device, combine=combine, weights=weights)
-        models = {"plgc": learned}
-        models |= {name: learn(name, case, kind=kind, seed=seed, device=device) for name in CONTROLS}
-        runs.append({name: score(model, case, task, seed=seed, on=on) for name, model in models.items()})
+        common: dict[str, Any] = {"kind": kind, "seed": seed, "device": device, "prepared": prepared}
+        models = {"plgc": learn("plgc", case, condensed, combine=combine, weights=weights, **common)}
+        models |= {name: learn(name, case, **common) for name in CONTROLS}
+        runs.append({name: score(m, case, task, seed=seed, on=on, prepared=prepared) for name, m in models.items()})
         if progress:
-            main = MAIN_METRIC[task]
             progress(f"seed {seed}: {main} {runs[-1]['plgc'][main]:.4g}", len(runs), seeds)
     summary = {name: summarize([run[name] for run in runs]) for name in runs[0]}
-    main = MAIN_METRIC[task]
+    combined = len(condensed) > 1 and all(part.pseudo_labels is not None for part in condensed)
     return {
         "task": task,
         "graph": graph.name,
         "method": "+".join(dict.fromkeys(part.method for part in condensed)),
         "nodes": sum(part.num_nodes for part in condensed),
         "sources": len(condensed),
-        "combine": _combination(condensed, combine),
+        "combine": resolve_combination(condensed, combine) if combined else None,
         "weights": None if weights is None else list(weights),
         "backbone": kind,
         "on": on,
@@ -127,32 +132,38 @@ def evaluate(
     }
 
 
-def common_view(condensed: Sequence[CondensedGraph]) -> dict[str, Any]:
-    """What the condensations have seen; several must have seen the same kind of thing."""
+def common_seen(condensed: Sequence[CondensedGraph]) -> Seen:
+    """What the condensations were shown of the graph; it has to be the same for all of them."""
     keys = ("nodes", "edges", "edge_seed", "training_nodes")
-    views = {tuple((key, part.seen[key]) for key in keys if key in part.seen) for part in condensed}
-    if len(views) > 1:
-        shown = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in view) for view in views))
-        raise SettingError(f"the condensed graphs have seen different things ({shown}): evaluate them one by one")
+    found = [{key: value for key, value in part.seen.to_dict().items() if key in keys} for part in condensed]
+    if any(other != found[0] for other in found):
+        texts = sorted({", ".join(f"{key} {value}" for key, value in one.items()) for one in found})
+        raise SettingError(
+            f"the condensed graphs have seen different things ({'; '.join(texts)}): evaluate them one by one"
+        )
     return condensed[0].seen
 
 
-def graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split: int, seed: int) -> Data:
-    """The graph with its masks; where the file saw training nodes or labels, the same split, lest others be test nodes.
+def graph_for(source: str | os.PathLike[str] | Data, seen: Seen, split: int, seed: int) -> Data:
+    """The graph with its masks. A file that has seen training nodes or labels keeps its split.
+
+    Under another split, nodes that the file has seen could be test nodes.
 
     Raises:
         GraphError: the training nodes are not those the file was made from.
     """
-    if "training_nodes" not in seen:
+    if seen.training_nodes is None:
         return load_graph(source, split=split, seed=seed)
-    if split not in (0, seen["split"]):
+    assert seen.split is not None
+    assert seen.split_seed is not None
+    if split not in (0, seen.split):
         raise SettingError(
-            f"split {split} was asked for, the file was condensed from the training nodes of split {seen['split']}: "
+            f"split {split} was asked for, the file was condensed from the training nodes of split {seen.split}: "
             "leave --split out"
         )
     chosen = isinstance(source, Data) and "split_index" in source  # its masks are one split already
-    graph = load_graph(source, split=0 if chosen else seen["split"], seed=seen["split_seed"])
-    if training_digest(graph) != seen["training_nodes"]:
+    graph = load_graph(source, split=0 if chosen else seen.split, seed=seen.split_seed)
+    if training_digest(graph) != seen.training_nodes:
         raise GraphError(
             "this file was condensed from the training nodes of another graph or split: nodes that it has seen could "
             "be among the test nodes. Use the graph that was condensed"
@@ -160,37 +171,21 @@ def graph_for(source: str | os.PathLike[str] | Data, seen: dict[str, Any], split
     return graph
 
 
-def _combination(condensed: Sequence[CondensedGraph], combine: str | None) -> str | None:
-    """How several sources with pseudo-labels were combined; None where there was nothing to combine."""
-    if len(condensed) == 1 or any(part.pseudo_labels is None for part in condensed):
-        return None
-    return resolve_combination(condensed, combine)
-
-
-def _check_width(condensed: CondensedGraph, graph: Data) -> None:
-    width = 0 if graph.x is None else graph.x.shape[1]
-    if width != condensed.num_features:
-        raise GraphError(
-            f"this condensed graph has {condensed.num_features} features per node, the graph has {width}: "
-            "use the graph that was condensed, or one with the same features"
-        )
-
-
-def _check_edges(condensed: Sequence[CondensedGraph], case: Case, seen: dict[str, Any]) -> None:
-    """Link prediction on edges that a condensation has seen would be no prediction."""
-    if seen["nodes"] == "train":
+def _check_edges(condensed: Sequence[CondensedGraph], case: Case, seen: Seen) -> None:
+    """Raise where a condensation has seen the edges that are to be predicted."""
+    if seen.nodes == "train":
         return  # links are predicted among nodes that the file has never seen
-    if seen["edges"] != "train":
+    if seen.edges != "train":
         raise SettingError(
             "this file was condensed from all edges, those to be predicted among them: condense the graph again with "
             "--edges train, which hides validation and test edges"
         )
-    expected = fingerprint(load_graph(unlabelled(case.seen)))
+    expected = fingerprint(bare_graph(case.seen))
     for part in condensed:
         if part.fingerprint not in (None, expected):
             raise GraphError(
                 f"this file was condensed from training edges that are not this graph's (edge seed "
-                f"{seen['edge_seed']}): use the graph that was condensed"
+                f"{seen.edge_seed}): use the graph that was condensed"
             )
 
 

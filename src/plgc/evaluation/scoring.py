@@ -10,19 +10,22 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
+from plgc.downstream.embedder import Embedder
 from plgc.downstream.head import HeadSettings, smooth
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
-from plgc.downstream.tasks.link import fit_link, score_links, train_whole_link
+from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.rivals.controls import Embedder, LearnOptions, validation_score
+from plgc.rivals.controls import LearnOptions, validation_score
 from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.options import accepts
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.prepared import PreparedGraphs
 
 
 @accepts(options=LearnOptions)
@@ -50,17 +53,31 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
     if options.combine is not None or options.weights is not None:
         raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
     whole = put_together(condensed)
-    return train_on_condensed(whole, **how, score=validation_score(case, whole.scaling, options.device))
+    score = validation_score(case, whole.scaling, options.device, options.prepared or PreparedGraphs())
+    return train_on_condensed(whole, **how, score=score)
 
 
-def score(learned: Embedder, case: Case, task: str, *, seed: int = 0, on: str = "test") -> dict[str, float]:
-    """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1."""
+def score(
+    learned: Embedder,
+    case: Case,
+    task: str,
+    *,
+    seed: int = 0,
+    on: str = "test",
+    prepared: PreparedGraphs | None = None,
+) -> dict[str, float]:
+    """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
+
+    ``prepared`` is a cache of the case's graphs, shared between methods.
+    """
+    prepared = prepared or PreparedGraphs()
     if task == "link":
-        assert case.split is not None
         split, graph = case.split, case.graph
-        head, view = fit_link(lambda seen: learned.embed(learned.prepare(seen)), learned.parts, split, graph, seed)
-        return score_links(head, view, split, graph, seed, on)
-    inputs = learned.prepare(case.visible)
+        assert split is not None
+        examples = prepared.once(("link", seed), lambda: link_examples(split, graph, seed))
+        head, visible = fit_link(lambda seen: learned.embed(learned.prepare(seen, prepared)), learned.parts, examples)
+        return score_links(head, visible, split, graph, seed, on)
+    inputs = learned.prepare(case.visible, prepared)
     if task == "node":
         return _score_nodes(learned, case, inputs, on)
     embedding = learned.embed(inputs)

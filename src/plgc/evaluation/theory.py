@@ -1,10 +1,11 @@
-"""Theorem 1 as numbers: what it promises for a condensed graph, beside what is seen on the graph (docs/theory.md).
+"""Theorem 1 in numbers: its bounds for a condensed graph, beside what is measured on the graph (docs/theory.md).
 
 The theorem is about K latent clusters of embeddings z_i with centres μ_k, at least Δ apart, and σ-sub-Gaussian noise:
 with probability 1 − δ every mean ȳ_k of s_k points is within ε_k of μ_k, so that (ii) points well inside a cluster stay
 nearest to their own ȳ_k, and (iii) the ȳ_k stay apart. True centres are unknown on a real graph. There, each cluster is
-cut into random halves: one half's mean stands for μ_k, the other's for the pseudo-label ỹ_k. If both means keep the
-bound, they differ by at most ε_A + ε_B, each with its own half's size, and (ii) and (iii) follow with that sum as ε.
+cut into random halves: the mean of one is used as μ_k, the mean of the other as the pseudo-label ỹ_k. If both are
+within their bounds, they differ by at most ε_A + ε_B, each with its own half's size, and (ii) and (iii) follow with
+that sum as ε.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def interior(points: Tensor, assignment: Tensor, centres: Tensor, radius: float)
 
 
 def split_halves(assignment: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
-    """Cut every cluster in two at random; True marks the first half, which is the smaller one of an odd cluster."""
+    """Split every cluster in two at random; True marks the first half, the smaller one of an odd cluster."""
     sizes = torch.bincount(assignment, minlength=clusters)
     order = torch.randperm(len(assignment), generator=generator)
     order = order[torch.argsort(assignment[order], stable=True)]
@@ -105,7 +106,7 @@ def diagnose(
             "use a file made by the method plgc"
         )
     _check(delta, beta)
-    settings = BackboneSettings(kind=kind, skip=False)  # only what was learned: the theorem is about z, not about Â²X
+    settings = BackboneSettings(kind=kind, skip=False)  # without Â²X: the theorem is about z only
     backbone = reconstruct(condensed, seed=seed, device=device, settings=settings)
     embedding = backbone.embed(graph).cpu().double()
     labels = condensed.pseudo_labels.double()
@@ -123,7 +124,7 @@ def measure(
     delta: float = 0.05,
     beta: float = 4.0,
 ) -> Diagnosis:
-    """Set the bound beside the observation for points [N, d] in ``clusters`` given clusters, see :class:`Diagnosis`."""
+    """The bound and the observation for points [N, d] in ``clusters`` given clusters, see :class:`Diagnosis`."""
     _check(delta, beta)
     sizes = torch.bincount(assignment, minlength=clusters)
     compared = sizes >= 2
@@ -208,24 +209,24 @@ def _check(delta: float, beta: float) -> None:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the theorem promises; None stands for vacuous: the bound says nothing there."""
+    """What the theorem promises; None where the bound is vacuous."""
 
     epsilon_max: float  # ε_max
-    vacuous: int  # clusters whose ε_k is no less than the largest distance there can be
+    vacuous: int  # clusters whose ε_k is at least the largest possible distance
     interior_radius: float | None  # Δ/2 − ε_max
     separation: float | None  # Δ − 2ε_max, at least (1 − 2/β)Δ where every cluster has the sufficient size
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What is seen with one form of the second halves' means, raw or normalised, for the pseudo-labels ỹ_k."""
+    """What is measured with the second halves' means, raw or normalised, as pseudo-labels ỹ_k."""
 
     distance_median: float  # of ‖ỹ_k − μ_k‖
     distance_max: float
     within_bound: int  # clusters where it is at most ε_A + ε_B
     interior_recovered: int  # interior points that are nearest to their own ỹ_k
-    core_recovered: int  # points within Δ/2 of their centre that are
-    recovered: int  # all points that are
+    core_recovered: int  # the same of points within Δ/2 of their centre
+    recovered: int  # the same of all points
     separation: float  # min ‖ỹ_k − ỹ_ℓ‖
 
 
@@ -236,7 +237,7 @@ class Diagnosis:
     nodes: int  # N, embedded and assigned
     width: int  # d
     clusters: int  # K
-    compared: int  # clusters of two nodes or more; the others appear in sizes and epsilon alone
+    compared: int  # clusters of two nodes or more; the others appear in sizes and epsilon only
     empty: int
     single: int
     delta: float  # δ
@@ -244,7 +245,7 @@ class Diagnosis:
     sizes: list[int]  # s_k
     sigma: float  # σ̂, from below
     gap: float  # Δ̂, the smallest distance between two means
-    span: float  # the largest distance there can be between two points, or means of points
+    span: float  # the largest possible distance between two points, or means of points
     epsilon: list[float | None]  # ε_k; None for an empty cluster
     sufficient_size: int | None  # the s_k that gives ε_k ≤ Δ/β; None where Δ = 0
     sufficient_clusters: int  # compared clusters that have it

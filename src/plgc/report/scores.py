@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plgc.downstream.combine import resolve_combination
-from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, common_view, evaluate, graph_for, summarize
+from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, common_seen, evaluate, graph_for, summarize
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.report.opened import OpenGraph
@@ -95,7 +95,7 @@ def score_files(
     tasks: list[tuple[str, int | None]] = [("node", None)] if graph.labelled else []
     if tasks and shots is not None and all(one.condensed.pseudo_labels is not None for one in sources):
         tasks.append(("node", shots))
-    if all(one.condensed.seen["edges"] == "train" for one in sources):
+    if all(one.condensed.seen.edges == "train" for one in sources):
         tasks.append(("link", None))
     return [
         _score(
@@ -161,11 +161,11 @@ def _together(
 
 def _whole(sources: Sequence[OpenSource], graph: OpenGraph, metric: str, asked: dict[str, Any]) -> Score:
     """A GNN trained on everything that the first file's condensation had to go by."""
-    seen = common_view([sources[0].condensed])
-    protocol = Protocol(asked["task"], asked["shots"], inductive=seen["nodes"] == "train")
+    seen = common_seen([sources[0].condensed])
+    protocol = Protocol(asked["task"], asked["shots"], inductive=seen.nodes == "train")
     device, found = asked["device"], []
     for seed in range(asked["first_seed"], asked["first_seed"] + asked["seeds"]):
-        case = draw_case(graph_for(graph.source, seen, 0, seed), protocol, seed, seen.get("edge_seed"))
+        case = draw_case(graph_for(graph.source, seen, 0, seed), protocol, seed, seen.edge_seed)
         if asked["task"] == "link":
             found.append(score_whole_link(case, seed=seed, device=device))
         else:

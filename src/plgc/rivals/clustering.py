@@ -1,7 +1,7 @@
 """Clusterings of rows: k-means and fuzzy c-means, and coordinates for spectral clustering.
 
-:func:`kmeans` is CTGC's, of all nodes at once in their own precision. :func:`cluster` is shared by CGC-X and GECC, of one
-class at a time, from many starts, in double precision. Random numbers are drawn on the CPU.
+:func:`kmeans` is CTGC's, of all nodes at once in their own precision. :func:`cluster` is shared by CGC-X and GECC, of
+one class at a time, from many starts, in double precision. Random numbers are drawn on the CPU.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.backbone import propagated_features
+from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import Classifier, train_classifier
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import node_labels
@@ -32,25 +32,9 @@ from plgc.rivals.frame import accuracy_on
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.progress import silent
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.sparse.prepared import PreparedGraphs
 
 CONTROL_WIDTH = 512
-
-
-class Embedder(Protocol):
-    """What a task needs of a frozen model: scaled inputs, embeddings, and how the embeddings' columns part."""
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """Widths of the embedding's parts."""
-        ...
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features and build Â."""
-        ...
-
-    def embed(self, graph: Inputs) -> Tensor:
-        """The embedding of every node."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -65,6 +49,7 @@ class LearnOptions:
         device: where to compute.
         combine: how several files are combined, see :func:`plgc.reconstruct`; those with labels are put together.
         weights: of several files.
+        prepared: a cache of the case's graphs, shared between methods.
     """
 
     nodes: int | None = None
@@ -74,27 +59,31 @@ class LearnOptions:
     device: str = "cpu"
     combine: str | None = None
     weights: Sequence[float] | None = None
+    prepared: PreparedGraphs | None = None
 
 
-@dataclass(frozen=True)
-class Reference:
+@dataclass(frozen=True, eq=False)
+class Reference(Embedder):
     """An embedder that is a function of the prepared graph.
 
     Attributes:
         function: from features and Â to the embedding [N, Σ parts].
+        num_features: f.
         parts: widths of the embedding's parts.
         scaling: of the rows of X.
-        device: where to compute.
+        where: the device.
     """
 
     function: Callable[[Inputs], Tensor]
+    num_features: int
     parts: tuple[int, ...]
     scaling: str
-    device: str = "cpu"
+    where: str = "cpu"
 
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features and build Â."""
-        return prepare(graph, self.scaling, self.device)
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return torch.device(self.where)
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -105,7 +94,7 @@ class Reference:
 def propagated(case: Case, options: LearnOptions) -> Reference:
     """The control ``propagated_features``: Â²X."""
     width, scaling = _features(case)
-    return Reference(propagated_features, (width,), scaling, options.device)
+    return Reference(propagated_features, width, (width,), scaling, options.device)
 
 
 def random_encoder(case: Case, options: LearnOptions) -> Reference:
@@ -113,7 +102,7 @@ def random_encoder(case: Case, options: LearnOptions) -> Reference:
     width, scaling = _features(case)
     generator = torch.Generator().manual_seed(options.seed)
     gnn = GNN(options.kind, width, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(options.device)
-    return Reference(lambda graph: gnn(graph.x, graph.adjacency), (CONTROL_WIDTH,), scaling, options.device)
+    return Reference(lambda graph: gnn(graph.x, graph.adjacency), width, (CONTROL_WIDTH,), scaling, options.device)
 
 
 def ssl(case: Case, options: LearnOptions) -> Reference:
@@ -122,14 +111,14 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
         raise SettingError("ssl needs the number of prototypes: give nodes")
     settings = preset_named(options.preset)
     stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
-    learned = sum(stage.blocks)
+    learned, width = sum(stage.blocks), _features(case)[0]
     if options.preset == "paper":
-        return Reference(lambda graph: embed(stage, graph), (learned,), scaling, options.device)
+        return Reference(lambda graph: embed(stage, graph), width, (learned,), scaling, options.device)
 
     def beside_input(graph: Inputs) -> Tensor:
         return torch.cat([embed(stage, graph), propagated_features(graph)], dim=1)
 
-    return Reference(beside_input, (learned, _features(case)[0]), scaling, options.device)
+    return Reference(beside_input, width, (learned, width), scaling, options.device)
 
 
 def train_stage_one(
@@ -149,7 +138,8 @@ def train_whole(case: Case, options: LearnOptions) -> Classifier:
     if case.given is None:
         raise LabelError("the graph has no labels: a GNN cannot be trained on it end to end")
     _, scaling = _features(case)
-    inputs = prepare(case.seen, scaling, options.device)
+    prepared = options.prepared or PreparedGraphs()
+    inputs = prepared.inputs(case.seen, scaling, options.device)
     train, y = case.given.train.to(options.device), case.given.y.to(options.device)
     return train_classifier(
         inputs.x,
@@ -160,18 +150,17 @@ def train_whole(case: Case, options: LearnOptions) -> Classifier:
         scaling=scaling,
         kind=options.kind,
         seed=options.seed,
-        score=validation_score(case, scaling, options.device, inputs if case.seen is case.visible else None),
+        score=validation_score(case, scaling, options.device, prepared),
     )
 
 
 def validation_score(
-    case: Case, scaling: str, device: str, inputs: Inputs | None = None
+    case: Case, scaling: str, device: str, prepared: PreparedGraphs
 ) -> Callable[[Classifier], float] | None:
     """Accuracy on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
     if not case.validate or case.split is not None:
         return None
-    inputs = prepare(case.visible, scaling, device) if inputs is None else inputs
-    y = node_labels(case.graph)
+    inputs, y = prepared.inputs(case.visible, scaling, device), node_labels(case.graph)
     return accuracy_on(inputs, (case.graph["val_mask"] & (y >= 0)).nonzero().flatten(), y)
 
 

@@ -82,6 +82,7 @@ def prepare(
     *,
     reorder: bool = False,
     keep_stored: bool = False,
+    scaled: Features | None = None,
 ) -> Inputs:
     """Scale the features, build Â and move both to ``device``. Reads x, edge_index and edge_weight, nothing else.
 
@@ -94,6 +95,7 @@ def prepare(
             each row is; on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
             (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
+        scaled: the scaled features, where another graph with the same X has been prepared.
     """
     x = graph.x
     if x is None:
@@ -110,7 +112,7 @@ def prepare(
     weight = None if weight is None else weight.to(device)
     adjacency = build_adjacency(edge_index.to(device), graph.num_nodes, weight)
     mapped.release(graph.edge_index)
-    features = _features(x, scaling, torch.device(device), order, keep_stored)
+    features = _features(x, scaling, torch.device(device), order, keep_stored) if scaled is None else scaled
     return Inputs(features, adjacency, None if order is None else order.to(device))
 
 

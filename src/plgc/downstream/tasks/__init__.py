@@ -1,1 +1,1 @@
-"""What a rebuilt backbone is for: heads, fine-tuning, evaluation and prediction, one file a task."""
+"""One module per task: heads, training and metrics for node classification, link prediction and clustering."""

@@ -1,26 +1,26 @@
 """A plain GNN trained end to end on labelled nodes: of the whole graph, or of a condensed graph that has labels.
 
-The first is the yardstick of condensation ("full fine-tune"), the second how supervised condensation is scored in its
-own papers: a fresh GNN learns from the condensed graph and classifies the nodes of the original.
+The first is what condensation is compared with ("full fine-tune"). The second is how the papers of supervised methods
+score them: a new GNN is trained on the condensed graph and classifies the nodes of the original.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.embedder import Embedder
 from plgc.method.encoder import GNN
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features
-from plgc.sparse.inputs import Inputs, prepare
+from plgc.sparse.inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,17 @@ ON_CONDENSED = ClassifierSettings(epochs=600, decay_halfway=True)  # as the cond
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """A trained GNN. Its last hidden layer serves as an embedding, and its last layer can be fine-tuned."""
+class Classifier(Embedder):
+    """A trained GNN. Its last hidden layer is used as an embedding, and its last layer can be fine-tuned."""
 
     gnn: GNN
+    num_features: int
     scaling: str
-    width: int
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One part: the last hidden layer."""
-        return (self.width,)
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features as the training graph's were, and build Â."""
-        return prepare(graph, self.scaling, next(self.gnn.parameters()).device)
+    parts: tuple[int, ...]
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
-        """The last hidden layer, or the output where there is but one layer, [N, width]."""
+        """The last hidden layer, or the output where there is only one layer."""
         hidden = self.gnn.body(graph.x, graph.adjacency) if len(self.gnn.layers) > 1 else None
         return hidden if isinstance(hidden, Tensor) else self.gnn(graph.x, graph.adjacency)
 
@@ -100,7 +92,7 @@ def train_classifier(
         labelled: indices of the nodes to learn from.
         target: their classes [L], or soft labels [L, C].
         classes: C.
-        scaling: the row scaling of ``x``, kept for the graphs to come.
+        scaling: the row scaling of ``x``, kept for the graphs that it will classify.
         kind: of the GNN.
         seed: of the initial weights and of dropout.
         settings: how to train.
@@ -111,7 +103,7 @@ def train_classifier(
     gnn = GNN(
         kind, width_in, settings.hidden, classes, layers=settings.layers, dropout=settings.dropout, generator=generator
     ).to(device)
-    model = Classifier(gnn, scaling, settings.hidden if len(gnn.layers) > 1 else classes)
+    model = Classifier(gnn, width_in, scaling, (settings.hidden if len(gnn.layers) > 1 else classes,))
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
@@ -146,7 +138,7 @@ def train_on_condensed(
     settings: ClassifierSettings = ON_CONDENSED,
     score: Callable[[Classifier], float] | None = None,
 ) -> Classifier:
-    """Train a fresh GNN on a condensed graph that has labels; ``score`` looks at the original's validation nodes."""
+    """Train a new GNN on a condensed graph that has labels; ``score`` is on validation nodes of the original."""
     labels, classes = condensed.labels, condensed.num_classes
     if labels is None or classes is None:
         raise ArtifactError(
@@ -156,13 +148,9 @@ def train_on_condensed(
     labelled = torch.arange(len(labels)) if labels.ndim == 2 else (labels >= 0).nonzero().flatten()
     if labelled.numel() == 0:
         raise ArtifactError(f"none of the {len(labels)} nodes of this condensed graph has a label")
-    adjacency = None
-    if condensed.edge_index is not None:
-        weight = None if condensed.edge_weight is None else condensed.edge_weight.to(device)
-        adjacency = build_adjacency(condensed.edge_index.to(device), condensed.num_nodes, weight)
     return train_classifier(
         condensed.features.to(device),
-        adjacency,
+        condensed_adjacency(condensed, device),
         labelled.to(device),
         labels[labelled].to(device),
         classes,
@@ -172,6 +160,14 @@ def train_on_condensed(
         settings=settings,
         score=score,
     )
+
+
+def condensed_adjacency(condensed: CondensedGraph, device: str) -> Adjacency | None:
+    """A' of a condensed graph, normalised; None where A' = I."""
+    if condensed.edge_index is None:
+        return None
+    weight = None if condensed.edge_weight is None else condensed.edge_weight.to(device)
+    return build_adjacency(condensed.edge_index.to(device), condensed.num_nodes, weight)
 
 
 def finetune_last_layer(
@@ -184,9 +180,9 @@ def finetune_last_layer(
     learning_rate: float = 0.01,
     weight_decay: float = 5e-4,
 ) -> Classifier:
-    """Go on training the last layer on clean labels, from what it has learned; everything below stays as it is.
+    """Continue to train the last layer, on clean labels; the layers below are not changed.
 
-    The defaults are what served supervised methods best on validation nodes, on average over rates of wrong labels.
+    The defaults were best for supervised methods on validation nodes, on average over rates of wrong labels.
     """
     gnn = copy.deepcopy(model.gnn).eval()
     layer = gnn.layers[-1].requires_grad_(True)
@@ -198,4 +194,4 @@ def finetune_last_layer(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return Classifier(gnn.requires_grad_(False), model.scaling, model.width)
+    return replace(model, gnn=gnn.requires_grad_(False))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from plgc.downstream.backbone import unit_parts
+from plgc.downstream.embedder import unit_parts
 from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
-
-if TYPE_CHECKING:
-    from sklearn.cluster import KMeans
 
 RESTARTS = 10
 
@@ -20,7 +18,7 @@ def cluster_nodes(embedding: Tensor, parts: tuple[int, ...], clusters: int, seed
     """Assign every node to one of ``clusters`` groups by k-means, the best of ten starts.
 
     Args:
-        embedding: frozen embeddings of every node, [N, Σ parts]; centred and scaled per part as heads see them.
+        embedding: frozen embeddings of every node, [N, Σ parts]; each part is centred and scaled as for heads.
         parts: widths of the embedding's parts.
         clusters: k, how many groups; the number of classes where they are to be compared.
         seed: of the starting points.
@@ -32,7 +30,7 @@ def cluster_nodes(embedding: Tensor, parts: tuple[int, ...], clusters: int, seed
     if not 1 <= clusters <= nodes:
         raise SettingError(f"clusters is {clusters}: it must lie between 1 and the number of nodes, {nodes}")
     rows = unit_parts(embedding, embedding.mean(0), parts).cpu().numpy()
-    found = _kmeans()(n_clusters=clusters, n_init=RESTARTS, random_state=seed).fit_predict(rows)  # pyright: ignore
+    found = _sklearn("cluster").KMeans(n_clusters=clusters, n_init=RESTARTS, random_state=seed).fit_predict(rows)
     return torch.from_numpy(found).long()
 
 
@@ -48,24 +46,16 @@ def score_clusters(assigned: Tensor, y: Tensor) -> dict[str, float]:
     labelled = (y >= 0).cpu()
     if not bool(labelled.any()):
         raise LabelError(f"none of the {y.numel()} nodes has a label: there is nothing to compare the clusters with")
-    try:
-        from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-    except ImportError as error:
-        raise _missing() from error
+    metrics = _sklearn("metrics")
     groups, classes = assigned.cpu()[labelled].numpy(), y.cpu()[labelled].numpy()
     return {
-        "nmi": float(normalized_mutual_info_score(classes, groups)),
-        "ari": float(adjusted_rand_score(classes, groups)),
+        "nmi": float(metrics.normalized_mutual_info_score(classes, groups)),
+        "ari": float(metrics.adjusted_rand_score(classes, groups)),
     }
 
 
-def _kmeans() -> type[KMeans]:
+def _sklearn(module: str) -> Any:
     try:
-        from sklearn.cluster import KMeans
+        return importlib.import_module(f"sklearn.{module}")
     except ImportError as error:
-        raise _missing() from error
-    return KMeans
-
-
-def _missing() -> MissingExtraError:
-    return MissingExtraError("clustering needs scikit-learn: pip install 'plgc[cluster]'")
+        raise MissingExtraError("clustering needs scikit-learn: pip install 'plgc[cluster]'") from error

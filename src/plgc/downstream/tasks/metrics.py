@@ -1,4 +1,4 @@
-"""Accuracy and macro-F1 in per cent, AUROC from 0 to 1: small enough to need no library, tested against one."""
+"""Accuracy and macro-F1 in per cent, AUROC and average precision from 0 to 1; tests compare them with scikit-learn."""
 
 from __future__ import annotations
 
@@ -31,3 +31,19 @@ def auroc(score: Tensor, positive: Tensor) -> float:
     ends = torch.cumsum(count, 0).double()
     rank = (ends - (count - 1) / 2)[inverse]
     return float((rank[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def average_precision(score: Tensor, positive: Tensor) -> float:
+    """Mean over the positives of the precision at their score, ties sharing one precision; NaN without positives."""
+    score, positive = score.double(), positive.bool()
+    if not bool(positive.any()):
+        return float("nan")
+    _, level, count = torch.unique(-score, return_inverse=True, return_counts=True)
+    hits = torch.zeros_like(count).index_add_(0, level, positive.long())
+    precision = hits.cumsum(0).double() / count.cumsum(0)
+    return float((precision * hits).sum() / hits.sum())
+
+
+def rank_scores(score: Tensor, positive: Tensor) -> dict[str, float]:
+    """Both metrics of a ranking, ``auroc`` and ``ap``."""
+    return {"auroc": auroc(score, positive), "ap": average_precision(score, positive)}

@@ -8,40 +8,25 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.embedder import Embedder
+from plgc.downstream.tasks.classifier import condensed_adjacency
 from plgc.method.encoder import GNN
 from plgc.rivals.ctgc.losses import match_loss
 from plgc.rivals.ctgc.settings import CTGCSettings
-from plgc.runtime.errors import ArtifactError, GraphError
-from plgc.sparse.adjacency import Adjacency, build_adjacency
-from plgc.sparse.inputs import Inputs, prepare
+from plgc.runtime.errors import ArtifactError
+from plgc.sparse.inputs import Inputs
 
 
 @dataclass(frozen=True)
-class RebuiltCTGC:
+class RebuiltCTGC(Embedder):
     """A frozen GNN that has learned to find the centroids of a condensed graph; its output is the embedding."""
 
     gnn: GNN
     num_features: int
-    width: int
     scaling: str
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """One part: what was learned."""
-        return (self.width,)
-
-    def prepare(self, graph: Data) -> Inputs:
-        """Scale a graph's features as the condensed graph's were, and build Â; refuses another feature width."""
-        width = 0 if graph.x is None else graph.x.shape[1]
-        if width != self.num_features:
-            raise GraphError(
-                f"this model was rebuilt from {self.num_features} features per node, the graph has {width}: "
-                "use the graph that was condensed, or one with the same features"
-            )
-        return prepare(graph, self.scaling, next(self.gnn.parameters()).device)
+    parts: tuple[int, ...]
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -51,8 +36,7 @@ class RebuiltCTGC:
     @torch.no_grad()
     def embed_condensed(self, condensed: CondensedGraph) -> Tensor:
         """The GNN's output for every synthetic node, [K, d]."""
-        device = next(self.gnn.parameters()).device
-        return self.gnn(condensed.features.to(device), condensed_adjacency(condensed, device))
+        return self.gnn(condensed.features.to(self.device), condensed_adjacency(condensed, str(self.device)))
 
 
 def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, device: str = "cpu") -> RebuiltCTGC:
@@ -82,11 +66,4 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
             loss.backward()
             optimizer.step()
     gnn.eval().requires_grad_(False)
-    return RebuiltCTGC(gnn, condensed.num_features, width, condensed.scaling)
-
-
-def condensed_adjacency(condensed: CondensedGraph, device: str | torch.device) -> Adjacency:
-    """A' of a condensed graph, normalised."""
-    assert condensed.edge_index is not None
-    assert condensed.edge_weight is not None
-    return build_adjacency(condensed.edge_index.to(device), condensed.num_nodes, condensed.edge_weight.to(device))
+    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, (width,))

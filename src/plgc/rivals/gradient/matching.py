@@ -129,8 +129,8 @@ class PairAdjacency(nn.Module):
 
     Three layers with batch normalisation over all pairs, always by the statistics of the pairs at hand. The first
     layer is cut in two, [x_i; x_j] W = x_i W_a + x_j W_b, so that it costs K products and not K². And as every i
-    is paired with every j, mean and variance of a_i + b_j are the sums of those of a and b. Biases before a normalisation
-    would cancel; there are none.
+    is paired with every j, mean and variance of a_i + b_j are the sums of those of a and b. Biases before a
+    normalisation would cancel; there are none.
 
     Args:
         features: f.

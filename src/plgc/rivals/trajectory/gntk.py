@@ -47,9 +47,8 @@ class Regression:
         gram = tangent_kernel(source, source)
         shift = self.ridge * gram.diagonal().mean()
         ridged = gram + shift * torch.eye(len(x), dtype=gram.dtype, device=gram.device)
-        solution = torch.linalg.solve_ex(
-            ridged, centred(label, self.target.shape[1])
-        ).result  # without waiting for the device
+        target = centred(label, self.target.shape[1])
+        solution = torch.linalg.solve_ex(ridged, target).result  # solve_ex does not wait for the device
         return tangent_kernel(self.nodes, source) @ solution
 
     def error(self, x: Tensor, label: Tensor) -> Tensor:

@@ -1,0 +1,54 @@
+"""What tasks and heads need of a frozen model: prepared inputs, embeddings, and the parts of an embedding."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.graphs.width import check_width, feature_width
+from plgc.method.encoder import GNN
+from plgc.sparse.inputs import Inputs
+from plgc.sparse.prepared import PreparedGraphs
+
+
+class Embedder:
+    """A frozen model that embeds graphs: a rebuilt backbone, the hidden layer of a classifier, or a control.
+
+    Attributes:
+        num_features: f, the number of features per node of the graphs that it takes.
+        scaling: row scaling that it applies to a graph's features.
+        parts: widths of the embedding's parts, which stand side by side in its columns. Every head centres an
+            embedding and scales each part by itself (:func:`unit_parts`).
+        gnn: the frozen GNN.
+    """
+
+    num_features: int
+    scaling: str
+    parts: tuple[int, ...]
+    gnn: GNN
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.gnn.parameters()).device
+
+    def prepare(self, graph: Data, prepared: PreparedGraphs | None = None) -> Inputs:
+        """Scale a graph's features and build Â, or take both from a cache.
+
+        Raises:
+            GraphError: the graph has another number of features.
+        """
+        check_width("this model's input", self.num_features, "the graph", feature_width(graph))
+        return (prepared or PreparedGraphs()).inputs(graph, self.scaling, self.device)
+
+    def embed(self, graph: Inputs) -> Tensor:
+        """The embedding of every node, [N, Σ parts]."""
+        raise NotImplementedError
+
+
+def unit_parts(embedding: Tensor, mean: Tensor, parts: tuple[int, ...]) -> Tensor:
+    """Centre an embedding and scale every part of it, then the whole, to unit length: what heads are trained on."""
+    pieces = (embedding - mean).split(list(parts), dim=1)
+    return torch.cat([F.normalize(piece, dim=1) for piece in pieces], dim=1) / len(parts) ** 0.5
