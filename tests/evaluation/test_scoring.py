@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +11,13 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.downstream.backbone import propagated_features
-from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer
+from plgc.downstream.tasks.classifier import (
+    Classifier,
+    ClassifierSettings,
+    finetune_last_layer,
+    train_classifier,
+    train_on_condensed,
+)
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.evaluation import scoring
 from plgc.evaluation.scoring import learn, score, score_whole_link
@@ -43,6 +51,18 @@ def ours(graph: Data) -> plgc.CondensedGraph:
 def rival(graph: Data) -> plgc.CondensedGraph:
     """Some training nodes with their labels."""
     return condense_with("random", graph, nodes=15, labels=draw_case(graph, Protocol(), 0).given)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_training() -> Iterator[None]:
+    """Fewer epochs than are usual, enough for these small graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            scoring, "train_on_condensed", partial(train_on_condensed, settings=ClassifierSettings(epochs=60))
+        )
+        patch.setattr(controls, "train_classifier", partial(train_classifier, settings=ClassifierSettings(epochs=60)))
+        patch.setattr(controls, "preset_named", lambda _: QUICK)
+        yield
 
 
 def relabelled(graph: Data, kept: Tensor) -> Data:
