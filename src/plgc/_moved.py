@@ -105,9 +105,9 @@ MOVED = {
     "multisource.condense": "sources.condense",
     "multisource.manifest": "sources.manifest",
     "multisource.names": "sources.names",
-    "multisource.recipe": "sources.recipe",
-    "multisource.run": "sources.run",
-    "multisource.wanted": "sources.wanted",
+    "multisource.recipe": "sources.task",
+    "multisource.run": "sources.folder",
+    "multisource.wanted": "sources.task",
     "multisource.workspace": "sources.workspace",
     "multisource": "sources",
     "engine.cluster": "sources.engine.cluster",
@@ -115,6 +115,9 @@ MOVED = {
     "engine.run": "sources.engine.run",
     "engine.tasks": "sources.engine.tasks",
     "engine": "sources.engine",
+    "report.projection": "report.facts.projection",
+    "report.scores": "report.facts.scores",
+    "report.text": "report.formatting",
     "figures": "demo.figure",
 }
 

@@ -357,7 +357,6 @@ def test_rebuilding_finds_the_centroids_over_the_edges(condensed: plgc.Condensed
     assert not any(parameter.requires_grad for parameter in model.gnn.parameters())
     embedding = model.embed(model.prepare(graph))
     assert (model.parts, tuple(embedding.shape)) == ((16,), (NODES, 16))
-    torch.testing.assert_close(model.embed_condensed(condensed), output.float(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["sage", "gat", "gin", "sgc", "mlp"])

@@ -33,11 +33,6 @@ class RebuiltCTGC(Embedder):
         """The GNN's output for every node, [N, d]."""
         return self.gnn(graph.x, graph.adjacency)
 
-    @torch.no_grad()
-    def embed_condensed(self, condensed: CondensedGraph) -> Tensor:
-        """The GNN's output for every synthetic node, [K, d]."""
-        return self.gnn(condensed.features.to(self.device), condensed_adjacency(condensed, str(self.device)))
-
 
 def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, device: str = "cpu") -> RebuiltCTGC:
     """Train a GNN on (X', A') to tell every node's centroid from the others, and freeze it."""
