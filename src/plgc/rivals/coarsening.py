@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs.check import to_scipy
+from plgc.graphs.features import to_scipy
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
