@@ -24,7 +24,6 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
 from plgc.graphs.bare import BareGraph
-from plgc.method.condense import condense_bare
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -80,7 +79,9 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
 @pytest.fixture(scope="module", autouse=True)
 def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("plgc.method.condense.condense_bare", remember(condense_bare))
+        shared = remember(plgc.condense)
+        patch.setattr(plgc, "condense", shared)
+        patch.setattr("plgc.method.condense.condense", shared)
         yield
 
 
