@@ -168,7 +168,7 @@ def test_interrupt(run: Any, graph: Path, tmp_path: Path, monkeypatch: pytest.Mo
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("plgc.method.condense.condense_bare", interrupted)
+    monkeypatch.setattr("plgc.method.condense.condense", interrupted)
     done = run("condense", graph, "--nodes", 9, "-o", tmp_path / "c.safetensors")
     assert (done.code, done.out) == (130, "")
     assert "interrupted" in done.err

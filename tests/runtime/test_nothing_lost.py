@@ -127,7 +127,7 @@ def test_long_runs_keep_checkpoints_beside_the_output_without_being_asked(
     monkeypatch.setattr(checkpoint, "write_atomically", write)
     monkeypatch.setattr(gradient, "SAVE_EVERY", 1)
     monkeypatch.setattr(gradient, "ON_CONDENSED", replace(gradient.ON_CONDENSED, epochs=5))
-    monkeypatch.setattr(gradient, "published_settings", lambda *_: RIVAL)
+    monkeypatch.setattr("plgc.rivals.gradient.settings.published_settings", lambda *_: RIVAL)
     command = ["condense", str(graph), "--nodes", "12", "-o", str(output), "--method", method]
     assert main(command) == 130
     assert f"kept in {place}: the same command goes on from there" in capsys.readouterr().err
@@ -183,7 +183,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3_000))
-    monkeypatch.setattr("plgc.method.condense.condense_bare", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("plgc.method.condense.condense", lambda *_, **__: pytest.fail("the work has begun"))
     assert main(["condense", str(graph), "--nodes", "9", "-o", str(tmp_path / "c.safetensors")]) == 1
     assert "c.safetensors needs at least 3,600 bytes" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

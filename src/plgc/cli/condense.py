@@ -182,24 +182,21 @@ def condense(
     check_device(given["device"])
     if checkpoint is not None:
         check_writable(checkpoint / "checkpoint")
-    import plgc
     from plgc.graphs.bare import strip_labels
-    from plgc.rivals.methods import METHODS, condense_with
+    from plgc.rivals.methods import condense_call
 
     start = time.perf_counter()
     graph = view.of(named.load(view.split, seed))
     count = _count(graph, output, ratio, nodes)
     labels = _labels(str(method), graph)
+    where = {name: compute.pop(name) for name in ("device", "threads") if name in compute}
+    call = condense_call(str(method), labels=labels, preset=str(preset), **release, **compute)
     began = time.perf_counter()
     with _checkpoints(checkpoint, output) as folder:
         with working() as progress:
             progress("condensing", 0, 1)
-            common: dict[str, Any] = {"nodes": count, "seed": seed, "preset": str(preset), "progress": progress}
-            common |= {"checkpoint": folder, **compute}
-            if METHODS[str(method)].presets:
-                condensed = plgc.condense(strip_labels(graph), **common, **release)
-            else:
-                condensed = condense_with(str(method), graph, labels=labels, **common)
+            shown = strip_labels(graph) if labels is None else graph
+            condensed = call(shown, nodes=count, seed=seed, progress=progress, checkpoint=folder, **where)
         condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
     _show(output, graph.name, condensed, time.perf_counter() - start, json)

@@ -15,32 +15,13 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from plgc.cli.output import DETAIL, ERRORS, LOG, NOTICE
+from plgc.rivals.methods import CONDENSERS
 from plgc.runtime.errors import SettingError
 
 Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
 Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.compute
 Kind = StrEnum("Kind", ["gcn", "sage", "gat", "gin", "sgc", "mlp"])  # plgc.method.encoder
-Condenser = StrEnum(  # plgc.rivals.methods
-    "Condenser",
-    {
-        "plgc": "plgc",
-        "ctgc": "ctgc",
-        "random": "random",
-        "herding": "herding",
-        "herding_labelfree": "herding-labelfree",
-        "kcenter": "kcenter",
-        "kcenter_labelfree": "kcenter-labelfree",
-        "coarsening": "coarsening",
-        "gecc": "gecc",
-        "cgc_x": "cgc-x",
-        "gcdm_x": "gcdm-x",
-        "dc_graph": "dc-graph",
-        "gcond_x": "gcond-x",
-        "gcond": "gcond",
-        "sfgc": "sfgc",
-        "geom": "geom",
-    },
-)
+Condenser = StrEnum("Condenser", {name.replace("-", "_"): name for name in CONDENSERS})
 Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.seen
 TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol
 ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
