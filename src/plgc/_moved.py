@@ -45,7 +45,7 @@ MOVED = {
     "sparse_product": "sparse.product",
     "gpu_product": "sparse.gpu_product",
     "structure": "sparse.adjacency",
-    "propagate": "sparse.propagation",
+    "propagate": "sparse.adjacency",
     "locality": "sparse.locality",
     "stored_features": "sparse.features",
     "inputs": "sparse.inputs",

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
+from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
-from plgc.graphs.seen import ALL, Seen
 from plgc.runtime.container import read_sealed, seal
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
