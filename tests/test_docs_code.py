@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 import torch
 import typer
+from torch_geometric.data import Data
 
+import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
-from plgc.graphs.bare import BareGraph
+from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -65,12 +67,13 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
-    def condense_once(graph: BareGraph, count: int, **options: Any) -> CondensedGraph:
+    def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
         plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
-        core = None if graph.core_mask is None else graph.core_mask.numpy().tobytes()
-        key = fingerprint(graph), core, repr(graph.seen), count, torch.get_num_threads(), repr(plain)
+        bare = bare_graph(graph)
+        core = None if bare.core_mask is None else bare.core_mask.numpy().tobytes()
+        key = fingerprint(bare), core, repr(bare.seen), torch.get_num_threads(), repr(plain)
         if key not in made:
-            made[key] = condense(graph, count, **options)
+            made[key] = condense(bare, **options)
         return made[key]
 
     return condense_once
