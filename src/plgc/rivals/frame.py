@@ -25,7 +25,7 @@ from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.views.inductive import training_split
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
-from plgc.runtime.compute import cpu_threads
+from plgc.runtime.compute import Compute, cpu_threads
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling
@@ -198,7 +198,7 @@ def condense_in_frame(
     settings: Any = None,
 ) -> CondensedGraph:
     """Condense with a rival's loop; :func:`plgc.rivals.methods.condense_with` explains the arguments."""
-    with cpu_threads(threads):
+    with cpu_threads(Compute(device, threads).threads):
         bare = bare_graph(graph, condensable=labels is None)
         # Labels are part of the file: it may only be scored on the split that they come from.
         split = {} if labels is None or attribute(graph, "train_mask") is None else training_split(graph)
