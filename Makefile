@@ -11,16 +11,26 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint format results docs clean
+.PHONY: help demo test test-all test-slow soak bench lint format results docs clean
+
+# One process for each core, each with one thread; a core that has nothing left to do takes tests from the others.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 help:  ## Say what can be made
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 demo: $(INSTALLED)  ## Condense an embedded graph, rebuild from it, compare; leaves demo/ behind
 	$(BIN)/plgc demo --output demo
 
-test: lint  ## Lint, then run the tests
-	$(BIN)/python -m pytest
+test: lint  ## Lint, then run the tests that are quick: every module, in a few minutes
+	$(PYTEST) -m "not slow"
+
+test-all: lint  ## Lint, then run every test: Ray, kill and resume, whole grids, real graphs and a browser too
+	$(PYTEST)
+
+test-slow: $(INSTALLED)  ## Run what make test leaves out, and nothing else
+	$(PYTEST) -m slow
 
 soak: $(INSTALLED)  ## Kill, damage, fill and race at full counts (docs/reliability.md); some minutes
 	$(BIN)/python tests/soak/run.py

@@ -2,7 +2,8 @@
 
 A page is read from top to bottom, as somebody who types along would: its Python blocks share their names, and all of
 its blocks one folder. Python runs. Every ``plgc`` line is parsed by the real command line, and those on ``demo`` run.
-What can do neither is in ``CANNOT_RUN``, with the reason.
+What can do neither is in ``CANNOT_RUN``, with the reason. The usual run has a smaller graph in the place of the pages'
+``demo``, and leaves out those in ``LONG``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
-from plgc.graphs import list_graphs
+from plgc.graphs import citation_graph, list_graphs, save_npz
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -38,16 +39,17 @@ HAS_TEST = {"docs/your_graph.md": "test_your_graph.py", "README.md": "test_proje
 CANNOT_RUN = {
     "pip install": "would change the environment of the tests",
     "python -m http.server": "does not end",
-    "ray start": "needs a cluster; tests/test_engine_ray.py starts one",
-    "ray stop": "needs a cluster; tests/test_engine_ray.py stops one",
+    "ray start": "needs a cluster; tests/sources/engine/test_engine_ray.py starts one",
+    "ray stop": "needs a cluster; tests/sources/engine/test_engine_ray.py stops one",
 }
 ONLY_PARSED = {
-    "demo": "tests/test_demo.py runs it",
+    "demo": "tests/demo/test_demo.py runs it",
     "data get": "needs a network",
     "experiment run": "takes minutes; tests/experiments runs small ones",
     "experiment table": "needs the records of a run",
 }
 WRITTEN = ("output", "out", "store", "checkpoint")  # paths that a command makes; all others it reads
+LONG = ("docs/links.md", "docs/theory.md")
 EXAMPLES = [path for path in sorted((ROOT / "src").rglob("*.py")) if ">>> " in path.read_text(encoding="utf-8")]
 
 
@@ -90,6 +92,13 @@ def _condense_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def small_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of graphs, as PLGC_DATA names one, whose ``demo`` is a tenth of the embedded graph."""
+    path = tmp_path_factory.mktemp("data") / "demo.npz"
+    return save_npz(citation_graph(nodes=300, features=100), path).parent
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in."""
@@ -98,8 +107,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page(page, capsys)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in LONG])
+def test_page_on_a_small_graph(
+    page: str, folder: Path, small_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLGC_DATA", str(small_demo))
+    run_page(page, capsys)
+
+
+def run_page(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run the blocks of a page one after the other, and compare what is printed with what the page shows."""
     names: dict[str, Any] = {}
     printed = ""
     for number, (language, code) in enumerate(blocks(page), 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,14 @@ TEXT = [code for language, code in BLOCKS if language == "text"]
 EXTRAS = ("pandas", "networkx", "sklearn")
 
 
-@pytest.mark.parametrize("number", range(len(PYTHON)))
+def block(number: int) -> Any:
+    """The block of this number; those that train for long are not part of the quick run."""
+    code = PYTHON[number]
+    long = "CondensedDataset" in code or "ParameterGrid" in code
+    return pytest.param(number, marks=pytest.mark.slow if long else ())
+
+
+@pytest.mark.parametrize("number", [block(number) for number in range(len(PYTHON))])
 def test_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for extra in EXTRAS:

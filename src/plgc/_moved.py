@@ -115,6 +115,9 @@ MOVED = {
     "engine.run": "sources.engine.run",
     "engine.tasks": "sources.engine.tasks",
     "engine": "sources.engine",
+    "report.projection": "report.facts.projection",
+    "report.scores": "report.facts.scores",
+    "report.text": "report.formatting",
     "figures": "demo.figure",
 }
 

@@ -18,7 +18,7 @@ import torch
 
 import plgc
 from plgc.cli import options
-from plgc.demo.story import run_demo
+from plgc.demo.run import run_demo
 from plgc.graphs import citation_graph, save_npz
 from plgc.method.encoder import KINDS
 from plgc.method.settings import PRESETS
@@ -123,7 +123,7 @@ def test_predict_needs_no_labels(run: Any, graph: Path, unlabelled: Path, model:
 
 
 def test_demo(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plgc.demo.story.run_demo", partial(run_demo, seeds=1))  # three take three times as long
+    monkeypatch.setattr("plgc.demo.run.run_demo", partial(run_demo, seeds=1))  # three take three times as long
     tiny = save_npz(citation_graph(nodes=100, classes=2, features=30), tmp_path / "tiny.npz")
     done = run("demo", "--graph", tiny, "--device", "cpu", "-o", tmp_path / "demo")
     assert (done.code, done.err) == (0, "")

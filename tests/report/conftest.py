@@ -1,4 +1,4 @@
-"""A small graph, condensed in every way that a report has to cope with."""
+"""A small graph, condensed in every way that a report covers, and one report that most tests read."""
 
 from __future__ import annotations
 

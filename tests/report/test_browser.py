@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from headless import NAMES, Headless, find_chromium
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headless]:
@@ -83,7 +85,7 @@ def test_hovering_tells(opened: Headless) -> None:
     told = tip(opened)
     assert told is not None
     assert "ynthetic node " in told
-    assert "Stands for " in told
+    assert "Represents " in told
     assert "Features that stand out" in told
     assert "Classes: " in told
     opened.mouse("mouseMoved", 5, 5)
@@ -98,7 +100,7 @@ def test_a_tap_tells(opened: Headless) -> None:
     opened.settle()
     told = tip(opened)
     assert told is not None
-    assert "Stands for " in told
+    assert "Represents " in told
 
 
 def test_two_fingers_zoom(opened: Headless) -> None:

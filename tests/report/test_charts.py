@@ -1,4 +1,4 @@
-"""Charts and their parts: places, ticks, text alternatives, and numbers in tables."""
+"""Charts as SVG: places, ticks, text alternatives, and numbers in tables; text is escaped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 
 import pytest
 
-from plgc.report.axes import Frame, nice_ticks, nice_top
-from plgc.report.charts import SERIES, Series, bar_chart, dot_chart, line_chart, thinned
-from plgc.report.html import escape, script_json, tag
-from plgc.report.text import counted, flattened, number, percent, size, spread, whole
+from plgc.report.build import templates
+from plgc.report.charts import SERIES, Chart, NumberTable, Series, bar_chart, dot_chart, line_chart, thinned
+from plgc.report.formatting import counted, flattened, number, percent, size, spread, whole
+from plgc.report.scales import Frame, nice_ticks, nice_top
+
+
+def draw(chart: Chart | None) -> str:
+    return str(templates().get_template("charts.html").module.chart(chart))  # pyright: ignore
 
 
 def test_ticks_are_round_and_inside() -> None:
@@ -23,7 +27,7 @@ def test_ticks_are_round_and_inside() -> None:
 
 def test_a_line_runs_through_its_points() -> None:
     one = Series("loss", [1, 2, 4], [3.0, 1.0, 2.0])
-    chart = line_chart("a", "A & B", [one], x_label="step", y_label="loss")
+    chart = draw(line_chart("a", "A & B", [one], x_label="step", y_label="loss"))
     frame = Frame(1, 4, 1 - 0.12, 3 + 0.12)
     [path] = re.findall(r'<path d="M([^"]*)" class="line', chart)
     expected = [(frame.x(x), frame.y(y)) for x, y in zip(one.x, one.y, strict=True)]
@@ -36,23 +40,23 @@ def test_a_line_runs_through_its_points() -> None:
     assert 'role="img"' in chart
     assert 'aria-labelledby="a-title a-text"' in chart
     assert "<td" in chart
-    assert line_chart("a", "", [Series("empty", [], [])], x_label="", y_label="") == ""
+    assert line_chart("a", "", [Series("empty", [], [])], x_label="", y_label="") is None
 
 
 def test_many_lines_are_all_in_the_table() -> None:
     lines = [Series(f"line {place}", [0, 1], [place, place + 1]) for place in range(SERIES + 3)]
-    chart = line_chart("many", "Many", lines, x_label="x", y_label="y")
+    chart = draw(line_chart("many", "Many", lines, x_label="x", y_label="y"))
     assert chart.count('<path d="M') == SERIES
     assert f"{SERIES} of {SERIES + 3} lines" in chart
     assert "line 10" in chart
 
 
 def test_bars() -> None:
-    chart = bar_chart("b", "Sizes", [2, 8, 5], x_label="nodes", y_label="size")
+    chart = draw(bar_chart("b", "Sizes", [2, 8, 5], x_label="nodes", y_label="size"))
     assert "3 values from 8 down to 2, mean 5." in chart
     rows = re.findall(r'<th scope="row">(\w+)</th><td class="n">(\d+)</td>', chart)
     assert rows == [("1", "8"), ("2", "5"), ("3", "2")]
-    named = bar_chart("b", "Sizes", [2, 8, 5], x_label="class", y_label="size", names=["x", "y", "z"])
+    named = draw(bar_chart("b", "Sizes", [2, 8, 5], x_label="class", y_label="size", names=["x", "y", "z"]))
     assert re.findall(r'<th scope="row">(\w+)</th><td class="n">(\d+)</td>', named) == [
         ("x", "2"),
         ("y", "8"),
@@ -60,21 +64,24 @@ def test_bars() -> None:
     ]
 
 
-def test_dots_stand_in_order_of_their_values() -> None:
-    chart = dot_chart("d", "Scores", [("ours", 83.4, 0.3, True), ("whole", 81.2, None, False)], unit="%", digits=1)
+def test_dots_are_in_order_of_their_values() -> None:
+    rows = [("ours", 83.4, 0.3, True), ("whole", 81.2, None, False)]
+    chart = draw(dot_chart("d", "Scores", rows, unit="%", digits=1))
     [ours, whole_graph] = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', chart)]
     assert ours > whole_graph
     assert "ours 83.4 ± 0.3; whole 81.2." in chart
     assert chart.count("whisker") == 1
 
 
-def test_markup_is_escaped() -> None:
-    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
-    assert tag("p", None, hidden=True, id=None) == "<p hidden></p>"
-    assert escape(escape("<")) == "&lt;"
-    made = script_json("x", {"a": "</script><!--\u2028"})
-    assert made.count("<") == 2
-    assert "\\u003c/script\\u003e\\u003c!--\\u2028" in made
+def test_text_is_escaped() -> None:
+    parts = templates().get_template("parts.html").module
+    made = str(parts.table(NumberTable('<"&', ["<i>"], [["<b>"]])))  # pyright: ignore
+    for text in ("&lt;b&gt;", "&lt;i&gt;", 'aria-label="&lt;&#34;&amp;"'):
+        assert text in made
+    data = templates().from_string("{{ data|tojson }}").render(data={"a": "</script><!--\u2028"})
+    assert data == '{"a":"\\u003c/script\\u003e\\u003c!--\\u2028"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        templates().from_string("{{ data|tojson }}").render(data=float("nan"))
 
 
 def test_numbers_as_text() -> None:

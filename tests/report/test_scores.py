@@ -1,4 +1,4 @@
-"""Scores: which row stands for the files, and when a margin counts."""
+"""Scores: which row the summary gives for the files, and when a margin counts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torch_geometric.data import Data
 import plgc
 from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import training_edges
-from plgc.report.opened import open_all
-from plgc.report.scores import Score, Scores, score_files
-from plgc.report.works import verdict
-from plgc.sources import open_sources
+from plgc.report.facts.scores import Score, Scores, score_files
+from plgc.report.inputs import ReportOptions, open_inputs
+from plgc.report.sections.accuracy import verdict
 
 
 def scores(*values: float) -> Scores:
@@ -41,19 +40,21 @@ def test_a_margin_has_to_be_more_than_chance() -> None:
     assert "11.0 points below the better control" in verdict(scores(70.0))
 
 
-def test_all_together_stands_for_the_files() -> None:
+def test_the_combined_score_comes_first() -> None:
     found = scores(82.0)
-    both = replace(found, rows=[*found.rows, Score("all 2", 75.0, None, (75.0,), "together")])
+    both = replace(found, rows=[*found.rows, Score("all 2", 75.0, None, (75.0,), "combined")])
     assert found.best.name == "plgc"
     assert both.best.name == "all 2"
 
 
+@pytest.mark.slow
 def test_links_where_edges_were_hidden(small: Data, graph: Path, tmp_path: Path) -> None:
     made = plgc.condense(training_edges(small, 1), nodes=12)
     file = made.save(tmp_path / "link.safetensors")
-    opened = open_all([file], graph=graph).graph
-    assert opened is not None
-    node, few, link = score_files(open_sources([file]), opened, seeds=1, seed=2, shots=2)
+    options = ReportOptions(graph=graph, seeds=1, seed=2, shots=2)
+    inputs = open_inputs([file], options)
+    assert inputs.graph is not None
+    node, few, link = score_files(inputs.sources, inputs.graph, options)
     assert (node.task, few.shots, link.metric) == ("node", 2, "auroc")
     expected = evaluate([made], graph, task="link", first_seed=2)
     assert link.best.mean == expected["auroc"]["mean"]

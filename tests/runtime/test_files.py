@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plgc.runtime import files
+import plgc
 from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.files import WriteError, check_writable, remove_leftovers, same_file, write_atomically
 
@@ -164,7 +164,7 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
 ALONE = f"""
 import sys, types
 package = sys.modules["plgc"] = types.ModuleType("plgc")  # instead of all of it, and torch
-package.__path__ = [{str(Path(files.__file__).parent)!r}]
+package.__path__ = [{str(Path(plgc.__file__).parent)!r}]
 """
 
 

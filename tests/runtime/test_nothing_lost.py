@@ -26,7 +26,7 @@ from processes import wait_until
 
 KILLS = int(os.environ.get("PLGC_KILLS", "3"))  # of each method; at least 50 in `make soak`
 RIVAL = GradientSettings(epochs=6, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
-HERE = Path(__file__).parent
+KILLED_RUNS = Path(__file__).parents[1] / "soak" / "killed_runs.py"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
@@ -56,9 +56,10 @@ def hear_ctrl_c() -> None:
 
 
 @posix
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
-    command = [sys.executable, HERE / "soak" / "killed_runs.py", name, str(KILLS)]
+    command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -72,6 +73,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
 
 
 @posix
+@pytest.mark.slow
 def test_ctrl_c_names_the_checkpoint_and_the_same_command_goes_on_from_there(graph: Path, tmp_path: Path) -> None:
     output, kept = tmp_path / "c.safetensors", tmp_path / "kept"
     command = ("condense", graph, "--nodes", 12, "--seed", 3, "--threads", 1, "-o", output, "--checkpoint", kept)
@@ -188,6 +190,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 # Two at once
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_output_leave_one_whole_file(graph: Path, tmp_path: Path) -> None:
     output = tmp_path / "c.safetensors"
     running = [start("condense", graph, "--nodes", nodes, "-o", output, "--threads", 1) for nodes in (8, 9)]

@@ -15,13 +15,13 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 FILES = (
-    "test_damaged_files.py",
+    "runtime/test_damaged_files.py",
     "graphs/test_tables_fuzz.py",
-    "test_safe_to_open.py",
-    "test_files.py",
-    "test_resume.py",
-    "test_checkpoint.py",
-    "test_nothing_lost.py",
+    "runtime/test_safe_to_open.py",
+    "runtime/test_files.py",
+    "method/test_resume.py",
+    "runtime/test_checkpoint.py",
+    "runtime/test_nothing_lost.py",
 )
 COUNTS = {"PLGC_FUZZ": "28000", "PLGC_KILLS": "50"}
 TABLES = 5  # kinds of tables that graphs/test_tables_fuzz.py shares its count among

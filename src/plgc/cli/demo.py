@@ -59,7 +59,7 @@ def demo(
     check_not_input([output, *(output / name for name in LEFT)], named.files())
     check_device(device)
     check_writable(output / LEFT[0])
-    from plgc.demo.story import run_demo
+    from plgc.demo.run import run_demo
 
     data = named.open()
     with working() as progress:

@@ -110,7 +110,7 @@ def report(
 
 def _graph_shown(named: Named, files: list[Path]) -> dict[str, Any]:
     """The graph as the report takes it, its features compared with those of the files."""
-    from plgc.report.opened import is_run
+    from plgc.report.inputs import is_run
     from plgc.sources import MANIFEST, open_sources
 
     data: Data = named.open()

@@ -1,4 +1,4 @@
-"""Figures. matplotlib is an extra and is imported only when something is drawn."""
+"""The demo's figure. matplotlib is an optional dependency and is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plgc.runtime.errors import MissingExtraError
+from plgc.experiments.curves import new_figure
 from plgc.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BAR_COLORS = ("0.35", "#d95f02", "#9ebcda", "0.78")  # none of the class colours
-SHOWN = 5000  # a scatter of more nodes than this says no more and takes long
+SHOWN = 5000  # nodes in the scatter plot: more would show no more and take long
 
 
 def demo_figure(
@@ -37,21 +36,16 @@ def demo_figure(
     Args:
         embedding: [N, D] of the graph's nodes.
         synthetic: [K, D] of the synthetic nodes, from the same backbone.
-        counts: [K] how many nodes each synthetic one stands for; shown as its size.
+        counts: [K] how many nodes each synthetic one represents; shown as its size.
         classes: [N] the nodes' colours; −1 is grey.
         bars: per method one ``{"mean", "std"}`` for each of the groups.
-        groups: what the groups of bars are called.
+        groups: names of the groups of bars.
         path: the file.
     """
-    figure = _new_figure((11.5, 5.0))
+    figure = new_figure((11.5, 5.0))
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _scatter(left, embedding, synthetic, counts, classes)
     _bars(right, bars, groups)
-    return save_png(figure, path)
-
-
-def save_png(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure as PNG, whole or not at all."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     return write_atomically(path, buffer.getvalue())
@@ -64,15 +58,6 @@ def plane(embedding: Tensor, *others: Tensor) -> list[np.ndarray]:
     directions = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -2:].flip(1)
     signs = torch.where(directions.sum(dim=0) < 0, -1.0, 1.0)  # an eigenvector's sign is arbitrary: fix it
     return [((part - centre).double() @ (directions * signs)).numpy() for part in (embedding, *others)]
-
-
-def _new_figure(inches: tuple[float, float]) -> Figure:
-    """An empty figure, not known to pyplot: nothing to close, no display needed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: pip install 'plgc[figures]'") from error
-    return Figure(figsize=inches, layout="constrained")
 
 
 def _scatter(axes: Axes, embedding: Tensor, synthetic: Tensor, counts: Tensor, classes: Tensor) -> None:

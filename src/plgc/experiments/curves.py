@@ -75,7 +75,7 @@ def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], me
     panels = _panels(entries, across)
     columns = min(COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
-    figure = _new_figure((WIDTH * columns, 2.9 * lines + 0.8))
+    figure = new_figure((WIDTH * columns, 2.9 * lines + 0.8))
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
     values = level_values(experiment, entries, across)
     for axes, (panel, members) in zip(grid, panels.items(), strict=False):
@@ -101,7 +101,8 @@ def save_svg(figure: Figure, path: str | os.PathLike[str]) -> Path:
     return write_atomically(path, buffer.getvalue())
 
 
-def _new_figure(inches: tuple[float, float]) -> Figure:
+def new_figure(inches: tuple[float, float]) -> Figure:
+    """An empty figure outside pyplot: nothing to close, no display needed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

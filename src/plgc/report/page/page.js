@@ -90,7 +90,7 @@
     let title = `Synthetic node ${fact.k}`;
     if (fact.source !== undefined) title += ` of ${data.sources[fact.source]}`;
     if (fact.class !== undefined && fact.class >= 0) title += `, ${ofClass(fact.class)}`;
-    lines.push(`Stands for ${fact.size} nodes; nearest to ${fact.near} here`);
+    lines.push(`Represents ${fact.size} nodes; nearest to ${fact.near} here`);
     if (fact.f.length) lines.push(`Features that stand out: ${fact.f.join(", ")}`);
     if (fact.mix) lines.push(fact.mix.length ? `Classes: ${fact.mix.map(([c, n]) => `${called(c)} (${share(n, fact.known)})`).join(", ")}` : "No labelled nodes");
     return [title, lines];

@@ -1,8 +1,8 @@
-"""The whole story on one graph: condense, save, open again, rebuild, fine-tune on few labels, compare, draw.
+"""The whole method on one graph: condense, save, open again, rebuild, fine-tune on few labels, compare, draw.
 
-Four ways to classify nodes stand side by side, with a few labels and with all of them: a GCN trained end to end on the
-whole graph, a backbone rebuilt from the condensed file, and the two controls that have learned nothing (the graph's
-propagated features, and an encoder with random weights), each with the same head as ours.
+Four ways to classify nodes are compared, with a few labels and with all of them: a GCN trained end to end on the whole
+graph, a backbone rebuilt from the condensed file, and two controls that have learned nothing (the graph's propagated
+features, and an encoder with random weights), each with the same head as ours.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from plgc.evaluation.over_seeds import evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import load_graph, num_classes
 from plgc.method.condense import condense
+from plgc.report.inputs import feature_tensors
 from plgc.runtime.errors import MissingExtraError
 from plgc.runtime.files import check_writable
-from plgc.runtime.progress import Progress, nested
+from plgc.runtime.progress import Progress, nested, silent
 
 RATIO = 0.026
 STEPS = 5  # condense; few and all labels, ours and the whole graph's
@@ -79,8 +80,8 @@ def run_demo(
     finetune(backbone, data, shots=shots, seed=seed)
     own_seconds = time.perf_counter() - start
 
-    few = _compare(condensed, data, shots, seeds, device, progress, 1)
-    everything = _compare(condensed, data, None, seeds, device, progress, 3)
+    few = _compare(condensed, data, shots, seeds, device, progress)
+    everything = _compare(condensed, data, None, seeds, device, progress)
     costs = {
         WHOLE: {"nodes": total, "bytes": graph_bytes(data), "seconds": few.pop("seconds")},
         OURS: {"nodes": condensed.num_nodes, "bytes": path.stat().st_size, "seconds": own_seconds},
@@ -100,7 +101,7 @@ def run_demo(
         "train_labels": int((data["train_mask"] & (data["y"] >= 0)).sum()),
         "rows": rows,
         "summary": summary(rows, shots),
-        **_figure(backbone, condensed, data, rows, shots, Path(output) / "figure.png"),
+        **draw_figure(backbone, condensed, data, rows, shots, Path(output) / "figure.png"),
         "seconds": time.perf_counter() - start,
     }
 
@@ -122,44 +123,28 @@ def summary(rows: list[dict[str, Any]], shots: int) -> str:
 
 def graph_bytes(data: Data) -> int:
     """Size of a graph's features and edges as plain arrays of 32-bit numbers, sparse features as CSR."""
-    x, edge_index = data.x, data.edge_index
-    count = 0 if edge_index is None else edge_index.numel()
-    if x is not None and x.layout == torch.sparse_csr:
-        count += x.values().numel() + x.col_indices().numel() + x.crow_indices().numel()
-    elif x is not None:
-        count += x.numel()
-    return 4 * count
+    tensors = [*feature_tensors(data), *([] if data.edge_index is None else [data.edge_index])]
+    return 4 * sum(tensor.numel() for tensor in tensors)
 
 
 def _compare(
-    condensed: CondensedGraph,
-    data: Data,
-    shots: int | None,
-    seeds: int,
-    device: str,
-    progress: Progress | None,
-    step: int,
+    condensed: CondensedGraph, data: Data, few: int | None, seeds: int, device: str, progress: Progress | None
 ) -> dict[str, Any]:
-    """Test accuracy of every method with so many labels, and the ``seconds`` of one training on the whole graph."""
-    labels = "all labels" if shots is None else f"{shots} labels per class"
+    """Test accuracy of every method with ``few`` labels per class, or all; ``seconds`` of one whole-graph training."""
+    labels, step = ("all labels", 3) if few is None else (f"{few} labels per class", 1)
     inner = nested(progress, f"{labels}, rebuilt and controls", step, STEPS)
-    ours = evaluate([condensed], data, seeds=seeds, shots=shots, device=device, progress=inner)
-    inner = nested(progress, f"{labels}, whole graph", step + 1, STEPS)
+    ours = evaluate([condensed], data, seeds=seeds, shots=few, device=device, progress=inner)
+    report = nested(progress, f"{labels}, whole graph", step + 1, STEPS) or silent
     runs = []
     for seed in range(seeds):
-        if inner is not None:
-            inner(f"seed {seed}", seed, seeds)
-        runs.append(train_whole_graph(data, shots=shots, seed=seed, device=device))
+        report(f"seed {seed}", seed, seeds)
+        runs.append(train_whole_graph(data, shots=few, seed=seed, device=device))
     whole = summarize(runs)
-    return {
-        WHOLE: whole["accuracy"],
-        OURS: ours["accuracy"],
-        **{name: ours["controls"][key]["accuracy"] for key, name in CONTROLS.items()},
-        "seconds": whole["seconds"]["mean"],
-    }
+    controls = {name: ours["controls"][key]["accuracy"] for key, name in CONTROLS.items()}
+    return {WHOLE: whole["accuracy"], OURS: ours["accuracy"], **controls, "seconds": whole["seconds"]["mean"]}
 
 
-def _figure(
+def draw_figure(
     backbone: Backbone, condensed: CondensedGraph, data: Data, rows: list[dict[str, Any]], shots: int, path: Path
 ) -> dict[str, Any]:
     """Draw the figure; without matplotlib the demo goes on and says what is missing."""

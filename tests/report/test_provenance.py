@@ -1,4 +1,4 @@
-"""The command that makes a file again: it says all that differs from the usual, and is safe to paste."""
+"""The command that makes a file again: it has every option that differs from its default, and is safe to paste."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import plgc
 from plgc.cli.options import Condenser
-from plgc.report.making import command
-from plgc.report.study import Balance
+from plgc.graphs.seen import Seen
+from plgc.report.facts.files import Balance
+from plgc.report.sections.provenance import command
 from plgc.rivals.methods import CONDENSERS
 
 
@@ -17,27 +18,27 @@ def words(condensed: plgc.CondensedGraph, graph: str = "my graph.npz") -> list[s
     return shlex.split(command(condensed, shlex.quote(graph), "x")[0])
 
 
-def test_usual_settings(condensed: plgc.CondensedGraph) -> None:
+def test_default_settings(condensed: plgc.CondensedGraph) -> None:
     start = ["plgc", "condense", "my graph.npz", "--nodes", "12", "--seed", "3", "--threads"]
     assert words(condensed) == [*start, str(condensed.threads), "-o", "x.safetensors"]
     assert command(condensed, "cora", "x")[1] == []
-    assert "GRAPH stands for the graph" in command(condensed, None, "x")[1][0]
+    assert "GRAPH is the graph" in command(condensed, None, "x")[1][0]
 
 
-def test_everything_else(condensed: plgc.CondensedGraph) -> None:
+def test_every_other_option(condensed: plgc.CondensedGraph) -> None:
     settings = {**condensed.settings, "preset": "paper", "min_cluster": 5, "max_share": 0.5}
-    seen = {"nodes": "all", "edges": "train", "edge_seed": 4}
+    seen = Seen(edges="train", edge_seed=4)
     made = " ".join(words(replace(condensed, settings=settings, seen=seen, fingerprint=None)))
     for part in ("--preset paper", "--min-cluster 5", "--max-share 0.5", "--edges train --edge-seed 4", "--no-finger"):
         assert part in made
-    seen = {"nodes": "train", "edges": "all", "training_nodes": "", "split": 2, "split_seed": 0}
+    seen = Seen(nodes="train", training_nodes="", split=2, split_seed=0)
     made = " ".join(words(replace(condensed, seen=seen, method="gecc", settings={"clip": 1.0, "noise": 0.5})))
     for part in ("--inductive", "--split 2", "--method gecc", "--clip 1 --noise 0.5"):
         assert part in made
     assert {one.value for one in Condenser} == set(CONDENSERS)
 
 
-def test_settings_of_ones_own_are_told(condensed: plgc.CondensedGraph) -> None:
+def test_notes_on_other_settings(condensed: plgc.CondensedGraph) -> None:
     notes = command(replace(condensed, settings={**condensed.settings, "probe_epochs": 7}), "g", "x")[1]
     assert any("not the preset's own" in note for note in notes)
     assert any("halo" in note for note in command(replace(condensed, source={"nodes": 9, "halo": 2}), "g", "x")[1])

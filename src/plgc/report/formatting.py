@@ -1,4 +1,4 @@
-"""Numbers as people read them; the same everywhere in the report."""
+"""Numbers, sizes and settings as text, the same everywhere in the report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and what is counted: ``1 node``, ``2 nodes``."""
+    """A number and a noun: ``1 node``, ``2 nodes``."""
     return f"{whole(count)} {noun}{'' if count == 1 else 's'}"
 
 

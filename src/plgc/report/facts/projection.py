@@ -1,8 +1,8 @@
-"""A 2-D map of embeddings: principal components first, then neighbours pulled together and others pushed apart.
+"""A 2-D layout of embeddings: principal components, refined by attraction of neighbours and repulsion of others.
 
 The refinement is that of UMAP (McInnes et al., 2018) in a few lines: a graph of nearest neighbours, an attraction along
-its edges, a repulsion from nodes drawn at random. Everything starts from the principal components and one generator,
-so the same embedding and seed give the same map.
+its edges, a repulsion from nodes drawn at random. It starts from the principal components and has one generator, so
+the same embedding and seed give the same layout.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-KEPT = 32  # principal components in which neighbours are looked for
+COMPONENTS = 32  # principal components in which neighbours are searched
 NEIGHBOURS = 12
 STEPS = 60
-REPELLED = 6  # nodes that each node is pushed from at a step
+REPELLED = 6  # random nodes that repel each node at a step
 REPULSION = 8.0  # against an attraction of 1
 ROWS = 1024  # rows of distances held at a time
 CURVE_A, CURVE_B = 1.58, 0.9  # 1 / (1 + a d^2b): UMAP's curve for a least distance of 0.1
@@ -24,7 +24,7 @@ OUTSIDE = 0.005  # share of the points, on every side, that do not decide the ma
 @torch.no_grad()
 def project(points: Tensor, seed: int = 0, steps: int = STEPS) -> Tensor:
     """Lay points [N, d] out in the plane, [N, 2] float64; ``steps`` = 0 leaves the principal components."""
-    reduced = principal_components(points, KEPT)
+    reduced = principal_components(points, COMPONENTS)
     layout = _spread(reduced[:, :2])
     if steps == 0 or len(points) <= NEIGHBOURS + 1:
         return layout
@@ -60,7 +60,7 @@ def _spread(layout: Tensor) -> Tensor:
 
 
 def _within(layout: Tensor) -> Tensor:
-    """Bring the few points that were pushed far out back to the edge, or they would shrink all others to a spot."""
+    """Clamp the few points that were pushed far out to the edge: they would shrink all others to a spot."""
     ordered = layout.sort(0).values
     cut = int(OUTSIDE * (len(layout) - 1))
     low, high = ordered[cut], ordered[len(layout) - 1 - cut]
@@ -71,7 +71,7 @@ def _within(layout: Tensor) -> Tensor:
 def _refine(layout: Tensor, neighbours: Tensor, seed: int, steps: int) -> Tensor:
     count = len(layout)
     generator = torch.Generator().manual_seed(seed)
-    # Equal points would never part: a little noise, far below what can be seen.
+    # Equal points would never separate: a little noise, far below what can be seen.
     layout = layout + 1e-3 * torch.randn(count, 2, generator=generator, dtype=torch.float64)
     tail = torch.arange(count).repeat_interleave(neighbours.shape[1])
     head = neighbours.flatten()

@@ -1,12 +1,15 @@
-"""The layout: principal components, true neighbours, groups kept together, the same for the same seed."""
+"""The map: its layout (principal components, neighbours, groups kept together), and what is chosen and shown."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import torch
 
-from plgc.report.atlas import class_mix, spread_colours, standing_out
-from plgc.report.projection import nearest_neighbours, principal_components, project
+from plgc.report.facts.node_map import NodeMap, choose_nodes, class_mix, distinctive_features, spread_colours
+from plgc.report.facts.projection import nearest_neighbours, principal_components, project
+from plgc.report.sections.node_map import map_section
 
 
 def groups(count: int = 5, each: int = 40, width: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,7 +52,7 @@ def test_equal_points_and_few_points() -> None:
     assert project(torch.eye(3)).shape == (3, 2)
 
 
-def test_near_ones_have_other_colours() -> None:
+def test_near_synthetic_nodes_have_different_colours() -> None:
     places = torch.stack(torch.meshgrid(torch.arange(6.0), torch.arange(6.0), indexing="ij"), -1).view(-1, 2).double()
     colours = torch.tensor(spread_colours(places, torch.arange(36)))
     nearest = torch.cdist(places, places).fill_diagonal_(9).topk(2, largest=False).indices
@@ -57,10 +60,32 @@ def test_near_ones_have_other_colours() -> None:
     assert set(colours.tolist()) == set(range(8))
 
 
-def test_what_is_said_of_clusters() -> None:
+def test_features_and_classes_of_clusters() -> None:
     features = torch.rand(7, 20, generator=torch.Generator().manual_seed(0))
     score = (features.numpy() - features.numpy().mean(0)) / features.numpy().std(0)
-    assert standing_out(features) == np.argsort(-score, axis=1)[:, :5].tolist()
-    assert standing_out(torch.ones(2, 3)) == [[], []]
+    assert distinctive_features(features) == np.argsort(-score, axis=1)[:, :5].tolist()
+    assert distinctive_features(torch.ones(2, 3)) == [[], []]
     mix = class_mix(torch.tensor([0, 0, 0, 1, 1]), torch.tensor([2, 0, 2, -1, 1]), 3)
     assert mix == [[[2, 2], [0, 1]], [[1, 1]], []]
+
+
+def test_large_graphs_stay_small() -> None:
+    total, clusters = 21_000, 5_000
+    counts = torch.randint(1, 9, (clusters,), generator=torch.Generator().manual_seed(0))
+    cluster = torch.arange(total) % clusters
+    shown, synthetic, place = choose_nodes(cluster, counts, seed=0)
+    assert len(synthetic) == 4_000
+    assert counts[synthetic].min() >= counts[place < 0].max()
+    assert torch.equal(place[synthetic], torch.arange(4_000))
+    assert (place[cluster[shown]] >= 0).all()
+    few, _, _ = choose_nodes(cluster % 400, counts[:400], seed=0)
+    assert len(few) == len(few.unique()) == 20_000
+    assert torch.equal(few, choose_nodes(cluster % 400, counts[:400], seed=0)[0])
+    places = np.zeros((20_400, 2), "<i2")
+    own, ids = (cluster % 400)[few].numpy().astype("<u2"), few.numpy().astype("<u4")
+    facts = [{"k": k, "size": 50, "near": 50, "f": [1, 2, 3, 4, 5]} for k in range(400)]
+    large = NodeMap(places[:20_000], places[20_000:], own, ids, None, [0] * 400, facts, "cluster", [], total)
+    section = map_section(large)
+    assert section["label"] == "Map of 20\u202f000 of 21\u202f000 nodes (dots) around 400 synthetic nodes (rings)."
+    assert section["table"].caption == "The largest 300 of 400 synthetic nodes"
+    assert len(json.dumps(section["data"])) < 500_000

@@ -1,0 +1,1 @@
+"""Sections: the facts in words, charts and tables. Each section is a dataclass that names its template in ``page/``."""
