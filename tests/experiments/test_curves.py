@@ -121,7 +121,7 @@ def test_svg_has_the_same_bytes_every_time(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(SettingError, match="runs along no level"):
+    with pytest.raises(SettingError, match="varies no level"):
         draw_curves(make_experiment(None), make_records(None))
     with pytest.raises(SettingError, match="no results of curve yet"):
         draw_curves(make_experiment("noise"), [])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from plgc.experiments.cell import Place, run_cell
+from plgc.experiments.calls import MIN_CLUSTER, condense_calls
+from plgc.experiments.cell import RunOptions, run_cell
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import RELEASES
-from plgc.experiments.sources import MIN_CLUSTER, sources_of
 from plgc.graphs import load_graph
 from plgc.graphs.views.protocol import draw_case
 from plgc.runtime.errors import SettingError
@@ -25,21 +25,21 @@ def a_cell(method: str = "plgc", **values: Any) -> Cell:
 def test_parts_are_disjoint_and_know_their_own_labels() -> None:
     graph = load_graph("demo", seed=1)
     cell = a_cell("random", parts=3, partition="random", noise=0.5)
-    found = sources_of(cell, draw_case(graph, cell.protocol, 1))
-    nodes = torch.cat([source.graph["node_index"] for source in found.members])
+    calls, edges_cut = condense_calls(cell, draw_case(graph, cell.protocol, 1))
+    nodes = torch.cat([call.graph["node_index"] for call in calls])
     assert nodes.unique().numel() == nodes.numel() == graph.num_nodes
-    assert sum(source.nodes for source in found.members) == 40
-    assert len({source.seed for source in found.members}) == 3
-    assert found.edges_cut is not None
-    assert 50 < found.edges_cut < 80  # two thirds of the edges, at random
+    assert sum(call.nodes for call in calls) == 40
+    assert len({call.seed for call in calls}) == 3
+    assert edges_cut is not None
+    assert 50 < edges_cut < 80  # two thirds of the edges, at random
     assert isinstance(graph.y, torch.Tensor)
-    for source in found.members:
-        assert source.labels is not None
-        train = source.labels.train
-        assert source.graph["train_mask"][train].all()
-        wrong = source.labels.y[train] != graph.y[source.graph["node_index"][train]]
+    for call in calls:
+        assert call.labels is not None
+        train = call.labels.train
+        assert call.graph["train_mask"][train].all()
+        wrong = call.labels.y[train] != graph.y[call.graph["node_index"][train]]
         assert wrong.float().mean() == pytest.approx(0.5, abs=0.5 / len(train) + 1e-6)
-    assert [source.min_cluster for source in found.members] == [None] * 3
+    assert [call.min_cluster for call in calls] == [None] * 3
 
 
 def test_ours_has_a_minimum_where_files_leave_their_owners() -> None:
@@ -47,7 +47,7 @@ def test_ours_has_a_minimum_where_files_leave_their_owners() -> None:
 
     def minimum(**values: Any) -> int | None:
         cell = a_cell(**values)
-        return sources_of(cell, draw_case(graph, cell.protocol, 1)).members[0].min_cluster
+        return condense_calls(cell, draw_case(graph, cell.protocol, 1))[0][0].min_cluster
 
     assert minimum(parts=3, partition="random", preset="default") == MIN_CLUSTER
     assert minimum(parts=3, partition="random", preset="paper") is None
@@ -61,7 +61,7 @@ def test_families() -> None:
 
     def seeds(which: str, **values: Any) -> list[int]:
         cell = a_cell(sources=which, **{**shared, **values})
-        return [source.seed for source in sources_of(cell, draw_case(graph, cell.protocol, 1)).members]
+        return [call.seed for call in condense_calls(cell, draw_case(graph, cell.protocol, 1))[0]]
 
     assert seeds("own") == [1001]
     assert seeds("own", combine="shared-seed") == [1]
@@ -69,21 +69,24 @@ def test_families() -> None:
         seeds("own", method="random", preset=None)
 
 
+@pytest.mark.usefixtures("data")
 def test_a_record_of_several_sources(tmp_path: Path) -> None:
-    place = Place(tmp_path / "records.jsonl", tmp_path / "store")
-    record = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), place)
+    options = RunOptions(tmp_path / "records.jsonl", tmp_path / "store")
+    cell = a_cell("random", graph="tiny", parts=2, partition="metis", noise=0.0, nodes=24)
+    record = run_cell(cell, options)
     assert record["kept_nodes"] == 24
     assert 0 < record["metrics"]["edges_cut"] < 50
     assert len(record["artifact_sha256"].split("+")) == len(record["chosen"]) == 2
     assert record["metrics"]["accuracy"] > 30
-    again = run_cell(a_cell("random", parts=2, partition="metis", noise=0.0, nodes=24), place)
+    again = run_cell(cell, options)
     assert again["reused"]
     assert again["metrics"] == record["metrics"]
 
 
+@pytest.mark.usefixtures("data")
 def test_an_attack_is_recorded(tmp_path: Path) -> None:
-    cell = a_cell(task="membership", labels=None, release="real-nodes")
-    record = run_cell(cell, Place(tmp_path / "records.jsonl", None))
+    cell = a_cell(graph="tiny", task="membership", labels=None, release="real-nodes")
+    record = run_cell(cell, RunOptions(tmp_path / "records.jsonl", None))
     assert record["metrics"]["auc"] > 0.9
     assert {"tpr", "auc_features", "auc_shadow_classifier"} <= set(record["metrics"])
     assert "real-nodes" in RELEASES

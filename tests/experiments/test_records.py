@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from plgc.experiments.grid import Cell
+from plgc.experiments.grid import Cell, cells
 from plgc.experiments.records import append_record, identity, read_records, records_file
+from plgc.experiments.spec import load_experiment
+from plgc.experiments.summary import summarise
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import WriteError
 
@@ -98,6 +100,19 @@ def test_figures_that_are_not_finite_are_refused(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         append_record(path, make_record(metrics={"accuracy": float("nan")}))
     assert not path.exists()
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in RESULTS.glob("*/records.jsonl")))
+def test_published_records_still_open_and_belong_to_their_experiment(folder: str) -> None:
+    path = records_file(RESULTS / folder, folder, must_exist=True)
+    records, experiment = read_records([path]), load_experiment(folder)
+    assert len(records) == len({identity(json.loads(line)) for line in path.read_text().splitlines()})
+    planned = {cell.identity() for cell in cells(experiment)}
+    assert len(planned & {identity(record) for record in records}) > 0
+    assert any(row.values for row in summarise(experiment, records, experiment.metric))
 
 
 def test_records_have_a_place(tmp_path: Path) -> None:

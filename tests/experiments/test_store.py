@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.experiments import store as store_module
-from plgc.experiments.store import Condensation, condense_once
+from plgc.experiments.store import Condensation, CondenseCall, condense_once
 from plgc.graphs import citation_graph, load_graph
 from plgc.graphs.labels import training_labels
 
@@ -32,12 +33,9 @@ def store(tmp_path: Path) -> Path:
 def condense(store: Path, graph: Data) -> Condense:
     """Random training nodes, unless told otherwise."""
 
-    def call(**changes: Any) -> Condensation:
-        settings: dict[str, Any] = {"nodes": 6, "seed": 0, "preset": None, "device": "cpu"}
-        settings = {"method": "random", "graph": graph, "store": store, "labels": training_labels(graph), **settings}
-        settings |= changes
-        place = (settings.pop("store"), settings.pop("method"), settings.pop("graph"), settings.pop("labels"))
-        return condense_once(*place, **settings)
+    def call(store: Path | None = store, **changes: Any) -> Condensation:
+        call = CondenseCall("random", graph, training_labels(graph), nodes=6, seed=0)
+        return condense_once(store, replace(call, **changes))
 
     return call
 

@@ -13,7 +13,7 @@ import pytest
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.experiments.summary import mean_std
-from plgc.experiments.tables import Table, make_table, to_csv, to_markdown, to_text
+from plgc.experiments.tables import ResultTable, make_table, to_csv, to_markdown, to_text
 from plgc.runtime.errors import SettingError
 
 GRID = """
@@ -67,7 +67,7 @@ def make_record(cell: Cell, value: float, metric: str = "accuracy", **other: Any
     return {"cell": asdict(cell), "metrics": {metric: value, "macro_f1": value / 2}, **made_with, **other}
 
 
-def column(table: Table, name: str, **where: str) -> list[str]:
+def column(table: ResultTable, name: str, **where: str) -> list[str]:
     """A column's cells in the rows that have these values."""
     rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
     return [row[name] for row in rows if all(row[key] == value for key, value in where.items())]
@@ -323,5 +323,5 @@ def test_unknown_metric_is_refused(grid: Experiment, records: list[dict[str, Any
 
 
 def test_markdown_takes_nothing_in_a_table_for_markup() -> None:
-    table = Table("t", ("method", "accuracy"), (("a|b", "2 failed [1][2]"),), 1, ("[1] no",), ())
+    table = ResultTable("t", ("method", "accuracy"), (("a|b", "2 failed [1][2]"),), 1, ("[1] no",), ())
     assert to_markdown(table).splitlines()[2:] == [r"| a\|b | 2 failed \[1\]\[2\] |", "", r"- \[1\] no"]

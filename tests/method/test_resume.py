@@ -269,7 +269,7 @@ def test_sources_keep_checkpoints_of_their_own(
     out = tmp_path / "out"
     real = checkpoint.checkpoint_folder(None, "x").__class__
     monkeypatch.setattr(
-        "plgc.sources.recipe.checkpoint_folder",
+        "plgc.sources.task.checkpoint_folder",
         lambda _, output: real(Path(f"{output}.checkpoint"), patience=0, pause=0),
     )
     stop_after(EPOCHS["paper"] + 5)  # within the second source

@@ -20,8 +20,9 @@ from plgc.graphs import citation_graph, load_graph, save_npz
 from plgc.graphs.views.partition import cut_parts, partition_nodes
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
-from plgc.sources import SourcesError, open_sources, read_manifest, recipe, share_nodes, source_seed
-from plgc.sources import run as run_module
+from plgc.sources import SourcesError, open_sources, read_manifest, share_nodes, source_seed
+from plgc.sources import folder as folder_module
+from plgc.sources.task import SourceTask, condense_source
 from plgc.sources.workspace import WORK
 
 QUICK = CondenseSettings(
@@ -62,11 +63,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the sources that are condensed, in turn."""
     names: list[str] = []
 
-    def counting(work: recipe.Work, *rest: Any) -> recipe.Made:
-        names.append(work.name)
-        return recipe.condense_source(work, *rest)
+    def counting(task: SourceTask) -> Any:
+        names.append(task.name)
+        return condense_source(task)
 
-    monkeypatch.setattr(run_module, "condense_source", counting)
+    monkeypatch.setattr(folder_module, "condense_source", counting)
     return names
 
 
@@ -152,14 +153,14 @@ def test_noise_is_on_what_is_published_and_kept_on_rerun(paths: list[Path], tmp_
 def test_labels_do_not_reach_the_work_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_graph: Data) -> None:
     seen: list[tuple[set[str], set[str], int]] = []
 
-    def looking(work: recipe.Work, *rest: Any) -> recipe.Made:
-        folder = Path(work.folder)
+    def looking(task: SourceTask) -> Any:
+        folder = Path(task.folder)
         assert folder.parent == tmp_path / "out"
-        with np.load(work.graph) as archive:
+        with np.load(task.graph) as archive:
             seen.append((set(archive.files), {path.name for path in folder.iterdir()}, folder.stat().st_mode & 0o777))
-        return recipe.condense_source(work, *rest)
+        return condense_source(task)
 
-    monkeypatch.setattr(run_module, "condense_source", looking)
+    monkeypatch.setattr(folder_module, "condense_source", looking)
     plgc.condense_parts(demo_graph, tmp_path / "out", 2, halo=1, nodes=20, settings=QUICK)
     assert len(seen) == 2
     for arrays, names, mode in seen:
@@ -212,12 +213,12 @@ def test_a_graph_that_cannot_even_be_written_fails_alone(paths: list[Path], tmp_
 def test_the_manifest_grows_with_every_finished_source(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(work: recipe.Work, *rest: Any) -> recipe.Made:
-        if work.name == "west":
+    def interrupted(task: SourceTask) -> Any:
+        if task.name == "west":
             raise KeyboardInterrupt
-        return recipe.condense_source(work, *rest)
+        return condense_source(task)
 
-    monkeypatch.setattr(run_module, "condense_source", interrupted)
+    monkeypatch.setattr(folder_module, "condense_source", interrupted)
     with pytest.raises(KeyboardInterrupt):
         plgc.condense_sources(paths, tmp_path, **SIZE)
     assert [entry.name for entry in read_manifest(tmp_path).sources] == ["north", "south"]

@@ -108,17 +108,17 @@ def run(
     check_device(device)
     from plgc.experiments.grid import narrow
     from plgc.experiments.records import records_file
-    from plgc.experiments.run import Place, run_experiment
+    from plgc.experiments.run import RunOptions, run_experiment
     from plgc.experiments.spec import load_experiment
     from plgc.graphs.load import graph_files
 
     experiment = narrow(load_experiment(name), _choice(datasets, methods, presets, nodes, noise, shots, seeds))
     records = records_file(out or RUNS / name, name)
     check_not_input([records], [path for graph in experiment.graphs for path in graph_files(graph.name)])
-    place = Place(records, store, device, threads)
+    options = RunOptions(records, store, device, threads)
     jobs = jobs or (min(4, os.cpu_count() or 1) if device == "cpu" else 1)
     with working() as progress:
-        outcome = run_experiment(experiment, place, jobs=jobs, progress=progress)
+        outcome = run_experiment(experiment, options, jobs=jobs, progress=progress)
     result: dict[str, Any] = {
         "experiment": name,
         "records": str(records),

@@ -1,4 +1,4 @@
-"""Records as curves, for experiments that run along a level: one panel per graph, one line per method."""
+"""Records as curves, for experiments that vary a level: one panel per graph, one line per method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.spec import METRICS, NAMES, Experiment
-from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, mean_std, summarise
 from plgc.runtime.errors import MissingExtraError, SettingError
 from plgc.runtime.files import write_atomically
 
@@ -57,9 +57,9 @@ Panel = tuple[str, int | None, tuple[Any, ...]]
 
 
 def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str | None = None) -> Figure:
-    """Draw the metric along the experiment's level: ours with a band of one standard deviation, the others with bars.
+    """Draw the metric over the experiment's level: ours with a band of one standard deviation, the others with bars.
 
-    Methods without a size of their own are in every panel of their graph. Graphs without records have no panel.
+    Methods without a size are in every panel of their graph. Graphs without records have no panel.
 
     Args:
         experiment: one with ``across``.
@@ -68,16 +68,16 @@ def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], me
     """
     across, metric = experiment.across, metric or experiment.metric
     if across is None:
-        raise SettingError(f"{experiment.name} runs along no level: there is no curve to draw, only a table")
-    entries = [entry for entry in summarise(experiment, records, metric) if entry.values]
-    if not entries:
+        raise SettingError(f"{experiment.name} varies no level: there is no curve to draw, only a table")
+    rows = [row for row in summarise(experiment, records, metric) if row.values]
+    if not rows:
         raise SettingError(f"there are no results of {experiment.name} yet: nothing to draw")
-    panels = _panels(entries, across)
+    panels = _panels(rows, across)
     columns = min(COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
     figure = new_figure((WIDTH * columns, 2.9 * lines + 0.8))
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
-    values = level_values(experiment, entries, across)
+    values = level_values(experiment, rows, across)
     for axes, (panel, members) in zip(grid, panels.items(), strict=False):
         _draw_panel(axes, members, across, values)
         axes.set_title(_panel_title(panel, panels, across), fontsize=10)
@@ -110,18 +110,18 @@ def new_figure(inches: tuple[float, float]) -> Figure:
     return Figure(figsize=inches, layout="constrained")
 
 
-def _panels(entries: Sequence[Entry], across: str) -> dict[Panel, list[Entry]]:
-    """Entries by graph, size and what else the protocol asks; those without a size go to every size of their graph."""
+def _panels(rows: Sequence[SummaryRow], across: str) -> dict[Panel, list[SummaryRow]]:
+    """Rows by graph, size and the rest of the protocol; those without a size go to every size of their graph."""
 
-    def rest(entry: Entry) -> tuple[Any, ...]:
-        return tuple(v for name, v in zip(PROTOCOL, entry.protocol, strict=True) if name != across)
+    def rest(row: SummaryRow) -> tuple[Any, ...]:
+        return tuple(v for name, v in zip(PROTOCOL, row.protocol, strict=True) if name != across)
 
-    keys = list(dict.fromkeys((entry.graph, entry.nodes, rest(entry)) for entry in entries))
+    keys = list(dict.fromkeys((row.graph, row.nodes, rest(row)) for row in rows))
     sized = {(graph, others) for graph, nodes, others in keys if nodes is not None}
     keys = [key for key in keys if key[1] is not None or (key[0], key[2]) not in sized]
     return {
         (graph, nodes, others): [
-            entry for entry in entries if (entry.graph, rest(entry)) == (graph, others) and entry.nodes in (nodes, None)
+            row for row in rows if (row.graph, rest(row)) == (graph, others) and row.nodes in (nodes, None)
         ]
         for graph, nodes, others in keys
     }
@@ -141,23 +141,23 @@ def _legend_place(name: str) -> tuple[int, str]:
     return (list(STYLES).index(method) if method in STYLES else len(STYLES)), name
 
 
-def _draw_panel(axes: Axes, entries: Sequence[Entry], across: str, values: Sequence[Any]) -> None:
-    values = [value for value in values if any(entry.level(across) == value for entry in entries)]
+def _draw_panel(axes: Axes, rows: Sequence[SummaryRow], across: str, values: Sequence[Any]) -> None:
+    values = [value for value in values if any(row.level(across) == value for row in rows)]
     if across in ANY and len(values) > 1:
         values = [value for value in values if value is not None]
     numeric = across == "noise"  # the others grow by factors, or are names: they are set at equal distances
     places = {value: value if numeric and value is not None else place for place, value in enumerate(values)}
-    lines: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        lines.setdefault((entry.method, entry.name), []).append(entry)
-    joined = across not in NAMES  # names have no order: their points stand side by side
+    lines: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        lines.setdefault((row.method, row.name), []).append(row)
+    joined = across not in NAMES  # names have no order: their points are side by side
     for number, ((method, name), members) in enumerate(lines.items()):
         aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
         points = [
-            (place + aside, mean_std(entry.values.values()))
+            (place + aside, mean_std(row.values.values()))
             for value, place in places.items()
-            for entry in members
-            if entry.level(across) in (value, None if across in ANY else value)  # what holds for any holds for each
+            for row in members
+            if row.level(across) in (value, None if across in ANY else value)  # a row without a value holds for all
         ]
         x, spreads = zip(*sorted(points), strict=True)
         _draw_line(axes, method, name, x, spreads, joined)

@@ -1,4 +1,4 @@
-"""The grid of an experiment: a part of it, if only a part is wanted, and its cells.
+"""The cells of an experiment, and how to choose a part of it.
 
 A :class:`Cell` is one method on one graph at one size under one protocol with one seed.
 """
@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.spec import Experiment, GraphPlan, Part
+from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan, require
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
 from plgc.rivals.methods import method_named
-from plgc.runtime.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,17 @@ class Cell:
 
     @property
     def protocol(self) -> Protocol:
-        """What the cell asks of every method alike."""
+        """What is the same for every method."""
         return Protocol(self.task, self.shots, self.labels, self.noise, self.imbalance, self.inductive)
 
     def identity(self) -> tuple[tuple[str, Any], ...]:
-        """What makes two records the same cell."""
+        """Its fields, for comparing it with the cell of a record."""
         return tuple(asdict(self).items())
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What part of an experiment to run or to show; None takes what the file says."""
+    """The part of an experiment to run or to show; None for what the file says."""
 
     datasets: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
@@ -68,8 +67,10 @@ class Choice:
         for item in fields(self):
             values = getattr(self, item.name)
             if isinstance(values, tuple):
-                _require(bool(values), f"{item.name} is empty: name at least one, or leave it out")
-                object.__setattr__(self, item.name, tuple(dict.fromkeys(values)))  # what is named twice is run once
+                require(bool(values), f"{item.name} is empty: name at least one, or leave it out")
+                object.__setattr__(
+                    self, item.name, tuple(dict.fromkeys(values))
+                )  # a value that is given twice is run once
 
     def takes(self, cell: Mapping[str, Any]) -> bool:
         """Whether a recorded cell's method, preset, levels and seed are among the chosen; controls always are."""
@@ -85,49 +86,52 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
     """The experiment with the chosen graphs, methods, sizes, levels and seeds; unknown ones are refused.
 
     Methods and levels may be others than the file's. The paper's numbers follow the sizes and methods. Costly methods
-    that are named run all that is asked for, not the part that the file has for them.
+    that are chosen run all cells, not the part that the file has for them.
     """
-    graphs = experiment.graphs
+    name, graphs = experiment.name, experiment.graphs
     if choice.datasets is not None:
         known = {normalised(graph.name): graph for graph in graphs}
-        for name in choice.datasets:
-            names = ", ".join(graph.name for graph in experiment.graphs)
-            _require(normalised(name) in known, f"{experiment.name} has no graph {name!r}: choose {names}")
+        for given in choice.datasets:
+            names = ", ".join(graph.name for graph in graphs)
+            require(normalised(given) in known, f"{name} has no graph {given!r}: choose {names}")
         graphs = tuple(known[key] for key in dict.fromkeys(map(normalised, choice.datasets)))
-    if choice.nodes is not None:
-        sizes = dict.fromkeys(count for graph in graphs for count in graph.nodes)
-        for count in choice.nodes:
-            listed = ", ".join(map(str, sizes))
-            _require(count in sizes, f"no chosen graph of {experiment.name} has {count} nodes: choose {listed}")
-        graphs = tuple(_only_nodes(graph, choice.nodes) for graph in graphs if set(graph.nodes) & set(choice.nodes))
-    if choice.methods is not None:
-        for name in choice.methods:
-            method_named(name)
-        graphs = tuple(
-            replace(graph, paper={m: found for m, found in graph.paper.items() if m in choice.methods})
+    sizes = dict.fromkeys(count for graph in graphs for count in graph.nodes)
+    for count in choice.nodes or ():
+        listed = ", ".join(map(str, sizes))
+        require(count in sizes, f"no chosen graph of {name} has {count} nodes: choose {listed}")
+    for method in choice.methods or ():
+        method_named(method)
+    levels = {level: values for level in ("noise", "shots") if (values := getattr(choice, level)) is not None}
+    for level in levels:
+        require(level in experiment.levels, f"{name} has no {level} to choose")
+    return replace(
+        experiment,
+        graphs=tuple(
+            _narrow_graph(graph, choice, levels)
             for graph in graphs
-        )
-    levels = dict(experiment.levels)
-    for level, values in (("noise", choice.noise), ("shots", choice.shots)):
-        if values is None:
-            continue
-        _require(level in experiment.levels, f"{experiment.name} has no {level} to choose")
-        levels[level] = values
-        graphs = tuple(replace(graph, levels={k: v for k, v in graph.levels.items() if k != level}) for graph in graphs)
-    if choice.seeds is not None:
-        graphs = tuple(replace(graph, seeds=choice.seeds) for graph in graphs)
-    if choice.presets is not None:
-        graphs = tuple(replace(graph, presets=choice.presets) for graph in graphs)
-    methods = choice.methods or experiment.methods
-    costly = {} if choice.methods else experiment.costly
-    return replace(experiment, graphs=graphs, methods=methods, levels=levels, costly=costly)
+            if choice.nodes is None or set(graph.nodes) & set(choice.nodes)
+        ),
+        methods=choice.methods or experiment.methods,
+        levels={**experiment.levels, **levels},
+        costly={} if choice.methods else experiment.costly,
+    )
 
 
-def _only_nodes(graph: GraphPlan, nodes: tuple[int, ...]) -> GraphPlan:
-    places = [place for place, count in enumerate(graph.nodes) if count in nodes]
-    paper = {m: [v[p] for p in places] if len(v) > 1 or len(graph.nodes) == 1 else v for m, v in graph.paper.items()}
-    ratios = tuple(graph.ratios[place] for place in places) if graph.ratios else ()
-    return replace(graph, nodes=tuple(graph.nodes[place] for place in places), ratios=ratios, paper=paper)
+def _narrow_graph(graph: GraphPlan, choice: Choice, levels: Mapping[str, Any]) -> GraphPlan:
+    kept = [place for place, count in enumerate(graph.nodes) if choice.nodes is None or count in choice.nodes]
+    return replace(
+        graph,
+        nodes=tuple(graph.nodes[place] for place in kept),
+        ratios=tuple(graph.ratios[place] for place in kept) if graph.ratios else (),
+        paper={  # a number for every size, or one for a method without sizes
+            method: [values[place] for place in kept] if len(values) == len(graph.nodes) else values
+            for method, values in graph.paper.items()
+            if choice.methods is None or method in choice.methods
+        },
+        seeds=graph.seeds if choice.seeds is None else choice.seeds,
+        presets=choice.presets or graph.presets,
+        levels={level: values for level, values in graph.levels.items() if level not in levels},
+    )
 
 
 def cells(experiment: Experiment) -> Iterator[Cell]:
@@ -146,7 +150,7 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
         entry = method_named(method)
         presets = (graph.presets or experiment.presets) if entry.presets else (None,)
         sizes = graph.nodes if entry.sized else (None,)
-        part = experiment.costly.get(method, Part())
+        part = experiment.costly.get(method, CostlyPart())
         own = _own_settings(method, experiment.task, settings)
         for preset, nodes, setting in itertools.product(presets, sizes, own):
             if not _in_part(part, graph.name, nodes, setting.get("noise"), seed):
@@ -159,49 +163,37 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
                 preset=preset,
                 seed=seed,
                 task=experiment.task,
-                backbone=setting.get("backbone", "gcn"),
-                shots=setting.get("shots"),
                 labels=graph.labels if "noise" in levels or graph.parts or graph.family else None,
-                noise=setting.get("noise"),
-                imbalance=setting.get("imbalance"),
                 inductive=graph.inductive,
                 parts=graph.parts,
-                partition=setting.get("partition"),
                 family="+".join(graph.family) or None,
-                sources=setting.get("sources"),
-                combine=setting.get("combine"),
-                release=setting.get("release"),
+                **setting,
             )
 
 
 def _own_settings(method: str, task: str, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings without the levels that play no part for a method: one run stands for all their values then."""
+    """The settings without the levels that do not affect a method: it is run once for all their values."""
     found: list[dict[str, Any]] = []
     for setting in settings:
-        idle = _idle_levels(method, task, setting)
-        own = {level: value for level, value in setting.items() if level not in idle}
+        unused = _unused_levels(method, task, setting)
+        own = {level: value for level, value in setting.items() if level not in unused}
         if own not in found:
             found.append(own)
     return found
 
 
-def _idle_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[str]:
-    entry, idle = method_named(method), set[str]()
+def _unused_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[str]:
+    entry, unused = method_named(method), set[str]()
     if task == "link" and not (entry.supervised and entry.condenses):
-        idle.add("noise")  # no label is read
+        unused.add("noise")  # no label is read
     if not entry.condenses:
-        idle |= {"partition", "sources", "combine"}
+        unused |= {"partition", "sources", "combine"}
     if setting.get("partition") == "none":
-        idle.add("combine")
-    return idle
+        unused.add("combine")
+    return unused
 
 
-def _in_part(part: Part, graph: str, nodes: int | None, noise: float | None, seed: int) -> bool:
-    wanted = ((part.graphs, graph), (part.nodes, nodes), (part.noise, noise))
-    taken = all(values is None or value is None or value in values for values, value in wanted)
-    return taken and seed < (part.seeds or seed + 1)
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise SettingError(message)
+def _in_part(part: CostlyPart, graph: str, nodes: int | None, noise: float | None, seed: int) -> bool:
+    limits = ((part.graphs, graph), (part.nodes, nodes), (part.noise, noise))
+    within = all(values is None or value is None or value in values for values, value in limits)
+    return within and seed < (part.seeds or seed + 1)

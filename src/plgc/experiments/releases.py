@@ -1,4 +1,4 @@
-"""What an owner may hand over, by name, for the membership experiment: from nothing held back to real nodes."""
+"""Condensed graphs that the membership experiment attacks, by name: from our defaults to the real nodes themselves."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from plgc.method.release import privatise
 from plgc.runtime.errors import SettingError
 
 CLIP = 0.1
-Release = Callable[[Data, int, int, str], CondensedGraph]  # of a graph, a size, a seed and a device
+Condenser = Callable[[Data, int, int, str], CondensedGraph]  # of a graph, a size, a seed and a device
 
 
-def _condensed(**options: Any) -> Release:
+def _condensed(**options: Any) -> Condenser:
     return lambda graph, nodes, seed, device: condense(graph, nodes=nodes, seed=seed, device=device, **options)
 
 
-def _noisy(noise: float) -> Release:
-    def release(graph: Data, nodes: int, seed: int, device: str) -> CondensedGraph:
-        # A seed, so that the experiment can be repeated; owners' noise comes from the system's entropy.
-        made = condense(graph, nodes=nodes, seed=seed, device=device, min_cluster=5)
-        return privatise(made, clip=CLIP, noise=noise, seed=seed)
+def _noisy(noise: float) -> Condenser:
+    make = _condensed(min_cluster=5)
+    # A seed, so that the experiment can be repeated; owners' noise comes from the system's entropy.
+    return lambda graph, nodes, seed, device: privatise(
+        make(graph, nodes, seed, device), clip=CLIP, noise=noise, seed=seed
+    )
 
-    return release
 
-
-RELEASES: dict[str, Release] = {
+RELEASES: dict[str, Condenser] = {
     "default": _condensed(),
     "paper": _condensed(preset="paper"),
     "min-cluster-5": _condensed(min_cluster=5),
@@ -45,7 +44,8 @@ def attack_release(name: str, graph: Data, nodes: int, seed: int, device: str) -
     """Metrics of the strongest attack on a release, and the AUC of each attack by itself."""
     if name not in RELEASES:
         raise SettingError(f"unknown release {name!r}: choose {', '.join(RELEASES)}")
-    release = RELEASES[name]
-    found = infer_membership(graph, lambda part, own: release(part, nodes, own, device), seed=seed, device=device)
+    found = infer_membership(
+        graph, lambda part, own: RELEASES[name](part, nodes, own, device), seed=seed, device=device
+    )
     each = {f"auc_{attack}": result["auc"] for attack, result in found["attacks"].items()}
     return {"auc": found["auc"], "tpr": found["tpr"], **each}

@@ -1,6 +1,6 @@
 """An experiment as a reviewed text file: graphs, sizes, methods, protocols, seeds, and the paper's own numbers.
 
-The files are in ``plgc/experiments/specs``; :mod:`plgc.experiments.grid` goes through what they ask for.
+The files are in ``plgc/experiments/specs``; :mod:`plgc.experiments.grid` makes cells of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from plgc.downstream.combine import COMBINATIONS
 from plgc.experiments.releases import RELEASES
@@ -21,9 +21,10 @@ from plgc.method.settings import PRESETS
 from plgc.rivals.methods import METHODS, method_named
 from plgc.runtime.errors import SettingError
 
-# What a table may run along, besides the graph and its sizes.
+T = TypeVar("T")
+# What may vary in an experiment, besides graph, size, method and seed.
 LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
-# name: digits shown
+# Digits shown of every metric.
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3, "auc": 3, "tpr": 3, "edges_cut": 1}
 NAMES = {  # levels whose values are names
     "backbone": tuple(KINDS),
@@ -32,7 +33,7 @@ NAMES = {  # levels whose values are names
     "combine": COMBINATIONS,
     "release": tuple(RELEASES),
 }
-# What a level's values may be: kind, least, most, in words.
+# The values of a level that are numbers: type, least, most, in words.
 RANGES: dict[str, tuple[Any, float, float, str]] = {
     "shots": (int, 1, math.inf, "a whole number from 1"),
     "noise": ((int, float), 0, 1, "a share from 0 to 1"),
@@ -51,9 +52,9 @@ class GraphPlan:
         paper: the paper's numbers: for every method one [mean, standard deviation] per size; an empty pair where the
             paper ran out of memory.
         seeds: fewer than the experiment's, for a costly graph.
-        presets: of ours, where not the experiment's.
+        presets: of our method, where not the experiment's.
         labels: clean labels in all (wrong labels, several sources).
-        inductive: condensation sees the training nodes alone.
+        inductive: whether condensation is given the training nodes alone.
         parts: how many sources the graph is cut into.
         family: graphs that are sources for one another, this one among them.
         levels: values of a level, where not the experiment's.
@@ -73,27 +74,27 @@ class GraphPlan:
 
     def __post_init__(self) -> None:
         where = f"graph {self.name!r}"
-        _require(self.parts is None or self.parts >= 2, f"{where}: parts is {self.parts}, at least 2 are needed")
+        require(self.parts is None or self.parts >= 2, f"{where}: parts is {self.parts}, at least 2 are needed")
         own = not self.family or self.name in self.family
-        _require(own, f"{where}: its family {list(self.family)} must name the graph itself")
+        require(own, f"{where}: its family {list(self.family)} must name the graph itself")
         whole = all(isinstance(count, int) and count >= 2 for count in self.nodes)
-        _require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
+        require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
         _require_once(self.nodes, f"{where}: nodes")
-        _require(not self.ratios or len(self.ratios) == len(self.nodes), f"{where}: give a ratio for every node count")
-        _require(self.seeds is None or self.seeds >= 1, f"{where}: seeds is {self.seeds}, at least 1 is needed")
+        require(not self.ratios or len(self.ratios) == len(self.nodes), f"{where}: give a ratio for every node count")
+        require(self.seeds is None or self.seeds >= 1, f"{where}: seeds is {self.seeds}, at least 1 is needed")
         _check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
-            _require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
-            wanted = len(self.nodes) if METHODS[method].sized else 1
-            _require(len(values) == wanted, f"{where}: {len(values)} of the paper's numbers for {method}, not {wanted}")
+            require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
+            needed = len(self.nodes) if METHODS[method].sized else 1
+            require(len(values) == needed, f"{where}: {len(values)} of the paper's numbers for {method}, not {needed}")
             for pair in values:
                 sound = len(pair) in (0, 2) and all(math.isfinite(value) for value in pair)
-                _require(sound, f"{where}: {method} has {list(pair)}, not a mean and a standard deviation")
+                require(sound, f"{where}: {method} has {list(pair)}, not a mean and a standard deviation")
 
 
 @dataclass(frozen=True)
-class Part:
-    """The part of the grid that a costly method takes, where it is not asked for by name; None: all of it.
+class CostlyPart:
+    """The part of the grid that a costly method runs, unless it is chosen by name; None: all of it.
 
     Attributes:
         graphs: by name.
@@ -109,8 +110,8 @@ class Part:
 
     def __post_init__(self) -> None:
         for name in ("graphs", "nodes", "noise"):
-            _require(getattr(self, name) != (), f"{name} is empty: name at least one, or leave it out")
-        _require(self.seeds is None or self.seeds >= 1, f"seeds is {self.seeds}, at least 1 is needed")
+            require(getattr(self, name) != (), f"{name} is empty: name at least one, or leave it out")
+        require(self.seeds is None or self.seeds >= 1, f"seeds is {self.seeds}, at least 1 is needed")
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,15 @@ class Experiment:
         task: ``node``, ``link``, ``cluster`` or ``membership``.
         methods: by name.
         graphs: what to run on.
-        about: where the paper is silent, and what we do then.
+        about: what the paper does not say, and what we do about it.
         metric: the one that tables show; others are recorded.
         also: further metrics, or costs of a record (``condense_seconds``, ``bytes``, …), to show beside it.
-        presets: of ours.
+        presets: of our method.
         seeds: how many, from 0.
-        levels: values of :data:`LEVELS` to go through.
-        across: the level that runs along a table's row; none gives one figure a row, beside the paper's.
-        reuse: whether a condensed graph may serve several cells; where not, every cell condenses anew.
-        costly: what part of all this a method takes that needs minutes or hours a cell.
+        levels: the values of each of :data:`LEVELS` that varies.
+        across: the level whose values are the columns of the table; None gives one value a row, beside the paper's.
+        reuse: whether several cells may use one condensed graph; if not, every cell condenses anew.
+        costly: the part of the grid that a method runs which needs minutes or hours a cell.
         pending: what is still missing before it can run; None once it can.
     """
 
@@ -148,55 +149,58 @@ class Experiment:
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     across: str | None = None
     reuse: bool = True
-    costly: Mapping[str, Part] = field(default_factory=dict)
+    costly: Mapping[str, CostlyPart] = field(default_factory=dict)
     pending: str | None = None
 
     def __post_init__(self) -> None:
-        _require(self.seeds >= 1, f"seeds is {self.seeds}: at least 1 is needed")
-        _require(self.metric in METRICS, f"unknown metric {self.metric!r}: choose {', '.join(METRICS)}")
-        _require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
+        require(self.seeds >= 1, f"seeds is {self.seeds}: at least 1 is needed")
+        require(self.metric in METRICS, f"unknown metric {self.metric!r}: choose {', '.join(METRICS)}")
+        require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
         _require_once([normalised(graph.name) for graph in self.graphs], "graphs")
         _require_once(self.methods, "methods")
         for method in self.methods:
             method_named(method)
         _check_levels(self.levels)
-        _require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
+        require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:
-                _require(bool(presets), "presets is empty: name at least one")
+                require(bool(presets), "presets is empty: name at least one")
                 _require_once(presets, "presets")
                 for preset in presets:
-                    _require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
+                    require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
         Protocol(self.task)
 
 
 def list_experiments() -> list[Experiment]:
     """Every experiment that ships, by name."""
-    folder = resources.files("plgc.experiments") / "specs"
-    names = sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
-    return [load_experiment(name) for name in names]
+    return [parse_experiment(name, file.read_text(encoding="utf-8")) for name, file in _files().items()]
 
 
 def load_experiment(name: str) -> Experiment:
     """Read one experiment's file."""
-    folder = resources.files("plgc.experiments") / "specs"
-    file = folder / f"{name}.toml"
-    if not file.is_file():
-        names = sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
-        raise SettingError(f"there is no experiment {name!r}: choose one of {', '.join(names)}")
-    return parse_experiment(name, file.read_text(encoding="utf-8"))
+    files = _files()
+    if name not in files:
+        raise SettingError(f"there is no experiment {name!r}: choose one of {', '.join(files)}")
+    return parse_experiment(name, files[name].read_text(encoding="utf-8"))
+
+
+def _files() -> dict[str, Any]:
+    files = (resources.files("plgc.experiments") / "specs").iterdir()
+    found = {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
+    return dict(sorted(found.items()))
 
 
 def parse_experiment(name: str, text: str) -> Experiment:
     """Check a file's content and make an :class:`Experiment` of it."""
     try:
         values = tomllib.loads(text)
-        _check_keys(values, Experiment, "", given={"name"})
-        graphs = tuple(_graph_plan(graph) for graph in values.pop("graphs"))
-        levels = {key: _listed(key, found) for key, found in values.pop("levels", {}).items()}
-        lists = {key: _listed(key, values.pop(key)) for key in ("methods", "presets", "also") if key in values}
-        costly = {method: _part(method, found) for method, found in values.pop("costly", {}).items()}
-        experiment = Experiment(name=name, graphs=graphs, levels=levels, costly=costly, **lists, **values)
+        if "graphs" in values:
+            values["graphs"] = [_graph_plan(graph) for graph in values["graphs"]]
+        values["levels"] = {key: _as_tuple(key, found) for key, found in values.get("levels", {}).items()}
+        costly = {
+            method: _build(CostlyPart, v, f"costly {method!r}: ") for method, v in values.get("costly", {}).items()
+        }
+        experiment = _build(Experiment, {**values, "costly": costly}, name=name)
         _check_costly(experiment)
         return experiment
     except tomllib.TOMLDecodeError as error:
@@ -206,21 +210,25 @@ def parse_experiment(name: str, text: str) -> Experiment:
 
 
 def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
-    lists = ("nodes", "ratios", "presets", "family", *LEVELS)
-    found: dict[str, Any] = {key: _listed(key, v) if key in lists else v for key, v in values.items()}
-    levels = {key: found.pop(key) for key in LEVELS if key in found}
-    _check_keys(found, GraphPlan, f"graph {found.get('name')!r}: ", given={"levels"})
-    return GraphPlan(**found, levels=levels)
+    levels = {key: _as_tuple(key, values[key]) for key in LEVELS if key in values}
+    own = {key: value for key, value in values.items() if key not in LEVELS}
+    return _build(GraphPlan, own, f"graph {own.get('name')!r}: ", levels=levels)
 
 
-def _part(method: str, values: Mapping[str, Any]) -> Part:
-    _check_keys(values, Part, f"costly {method!r}: ", given=set())
-    found: dict[str, Any] = {key: v if key == "seeds" else _listed(key, v) for key, v in values.items()}
-    return Part(**found)
+def _build(kind: type[T], values: Mapping[str, Any], where: str = "", **given: Any) -> T:
+    """A record from a table of the file, whose keys are the record's fields; but for those that are ``given``."""
+    known = {item.name: item for item in fields(kind) if item.name not in given}  # pyright: ignore[reportArgumentType]
+    for key in values:
+        require(key in known, f"{where}unknown key {key!r}: choose {', '.join(known)}")
+    for item in known.values():
+        needed = item.default is MISSING and item.default_factory is MISSING
+        require(item.name in values or not needed, f"{where}the key {item.name!r} is missing")
+    lists = {name for name, item in known.items() if str(item.type).startswith("tuple")}
+    return kind(**{key: _as_tuple(key, v) if key in lists else v for key, v in values.items()}, **given)
 
 
 def _check_costly(experiment: Experiment) -> None:
-    """A part names what the experiment has: a slip of the pen would leave cells out without a word."""
+    """Raise unless the costly parts name graphs and sizes of the experiment: a misspelt name would match no cell."""
     names = [graph.name for graph in experiment.graphs]
     sizes = [count for graph in experiment.graphs for count in graph.nodes]
     for method, part in experiment.costly.items():
@@ -228,46 +236,36 @@ def _check_costly(experiment: Experiment) -> None:
         for values, known in ((part.graphs, names), (part.nodes, sizes)):
             for value in values or ():
                 listed = ", ".join(map(str, known))
-                _require(value in known, f"costly {method!r}: {value!r} is not in the experiment: choose {listed}")
+                require(value in known, f"costly {method!r}: {value!r} is not in the experiment: choose {listed}")
 
 
-def _listed(key: str, values: Any) -> tuple[Any, ...]:
-    _require(isinstance(values, list), f"{key} is {values!r}: a list is needed")
+def _as_tuple(key: str, values: Any) -> tuple[Any, ...]:
+    require(isinstance(values, list), f"{key} is {values!r}: a list is needed")
     return tuple(values)
-
-
-def _check_keys(values: Mapping[str, Any], kind: type, where: str, given: set[str]) -> None:
-    """A file's keys are the fields of what it describes, but for those that are given by other means."""
-    known = [item for item in fields(kind) if item.name not in given]
-    names = [item.name for item in known]
-    for key in values:
-        _require(key in names, f"{where}unknown key {key!r}: choose {', '.join(names)}")
-    for item in known:
-        needed = item.default is MISSING and item.default_factory is MISSING
-        _require(item.name in values or not needed, f"{where}the key {item.name!r} is missing")
 
 
 def _check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> None:
     unknown = set(levels) - set(LEVELS)
-    _require(not unknown, f"{where}unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
+    require(not unknown, f"{where}unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
     for level, values in levels.items():
-        _require(bool(values), f"{where}{level} is empty: name at least one value")
+        require(bool(values), f"{where}{level} is empty: name at least one value")
         _require_once(values, f"{where}{level}")
         for value in values:
             if level in NAMES:
-                _require(value in NAMES[level], f"{where}unknown {level} {value!r}: choose {', '.join(NAMES[level])}")
+                require(value in NAMES[level], f"{where}unknown {level} {value!r}: choose {', '.join(NAMES[level])}")
             else:
                 kind, least, most, words = RANGES[level]
                 sound = isinstance(value, kind) and least <= value <= most
-                _require(sound, f"{where}{level} is {value!r}: {words} is needed")
+                require(sound, f"{where}{level} is {value!r}: {words} is needed")
 
 
 def _require_once(values: Iterable[Any], what: str) -> None:
     values = list(values)
     twice = [value for value in dict.fromkeys(values) if values.count(value) > 1]
-    _require(not twice, f"{what}: {', '.join(map(str, twice))} is there twice")
+    require(not twice, f"{what}: {', '.join(map(str, twice))} is there twice")
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise a :class:`SettingError` with the message unless the condition holds."""
     if not condition:
         raise SettingError(message)

@@ -1,7 +1,7 @@
-"""Condensed graphs kept between cells and between experiments: what has been condensed once is not condensed again.
+"""Condensed graphs on disk, by a key of everything they depend on: one that was condensed once is not condensed again.
 
-A key names everything a condensation depends on. A label-free method's key has no labels in it, because they cannot
-matter; a supervised method's has the fingerprint of those it was given.
+The key of a label-free method has no labels in it, because they cannot matter; that of a supervised method has the
+fingerprint of those it was given.
 """
 
 from __future__ import annotations
@@ -18,16 +18,49 @@ from torch_geometric.data import Data
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.attributes import attribute
+from plgc.graphs.bare import bare_graph
 from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.load import load_graph, unlabelled
+from plgc.graphs.seen import seen_of
 from plgc.method import settings as config
 from plgc.rivals.methods import condense_with, method_named
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
-from plgc.runtime.progress import Progress
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
 from plgc.sparse.inputs import fingerprint
 from plgc.sparse.product import warm_up
+
+
+@dataclass(frozen=True)
+class CondenseCall:
+    """One condensation: the method, the graph, the labels that a supervised method is given, size, seed and options."""
+
+    method: str
+    graph: Data
+    labels: TrainingLabels | None
+    nodes: int
+    seed: int
+    preset: str | None = None
+    min_cluster: int | None = None
+
+    def key(self, device: str) -> str:
+        """A digest of everything that the result depends on."""
+        labels = self.labels if method_named(self.method).supervised else None
+        parts = {
+            "method": self.method,
+            "graph": fingerprint(bare_graph(self.graph)),
+            "seen": None if attribute(self.graph, "seen") is None else seen_of(self.graph).to_dict(),
+            "labels": None if labels is None else labels.digest(),
+            "nodes": self.nodes,
+            "seed": self.seed,
+            "settings": None if self.preset is None else config.preset(self.preset).to_dict(),
+            "threads": torch.get_num_threads(),
+            "min_cluster": self.min_cluster,
+            "device": device.split(":")[0],
+            "version": __version__,
+            "torch": torch.__version__,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -42,39 +75,25 @@ class Condensation:
 
 
 def condense_once(
-    store: Path | None,
-    method: str,
-    graph: Data,
-    labels: TrainingLabels | None,
-    *,
-    nodes: int,
-    seed: int,
-    preset: str | None,
-    device: str,
-    progress: Progress | None = None,
-    checkpoint: Path | None = None,
-    min_cluster: int | None = None,
+    store: Path | None, call: CondenseCall, device: str = "cpu", checkpoint: Path | None = None
 ) -> Condensation:
     """Open the condensed graph if the store has it; else condense, and keep it. Without a store, always condense."""
-    labels = labels if method_named(method).supervised else None
-    key = _key(method, graph, labels, nodes, seed, preset, device, min_cluster)
-    path = None if store is None else store / f"{key}.safetensors"
+    path = None if store is None else store / f"{call.key(device)}.safetensors"
     if path is not None and (kept := _open(path)) is not None:
         return kept
     warm_up(device)
     reset_peak_memory(device)
     start = time.perf_counter()
     condensed = condense_with(
-        method,
-        graph,
-        nodes=nodes,
-        seed=seed,
-        labels=labels,
-        preset=preset or "default",
+        call.method,
+        call.graph,
+        nodes=call.nodes,
+        seed=call.seed,
+        labels=call.labels if method_named(call.method).supervised else None,
+        preset=call.preset or "default",
         device=device,
-        progress=progress,
         checkpoint=checkpoint,
-        min_cluster=min_cluster,
+        min_cluster=call.min_cluster,
     )
     content = condensed.to_bytes()
     cost: dict[str, Any] = {
@@ -89,7 +108,7 @@ def condense_once(
 
 
 def _open(path: Path) -> Condensation | None:
-    """A condensed graph that was kept, with its cost; None if either is missing or damaged: it is made again then."""
+    """A stored graph with its cost; None if either is missing or damaged: it is made again then."""
     try:
         cost = json.loads(path.with_suffix(".json").read_bytes())
         if hashlib.sha256(path.read_bytes()).hexdigest() != cost["sha256"]:
@@ -97,30 +116,3 @@ def _open(path: Path) -> Condensation | None:
         return Condensation(CondensedGraph.load(path), reused=True, **cost)
     except (OSError, ValueError, TypeError, KeyError, ArtifactError):
         return None
-
-
-def _key(
-    method: str,
-    graph: Data,
-    labels: TrainingLabels | None,
-    nodes: int,
-    seed: int,
-    preset: str | None,
-    device: str,
-    min_cluster: int | None,
-) -> str:
-    parts = {
-        "method": method,
-        "graph": fingerprint(load_graph(unlabelled(graph))),
-        "seen": graph._store.get("seen"),
-        "labels": None if labels is None else labels.digest(),
-        "nodes": nodes,
-        "seed": seed,
-        "settings": None if preset is None else config.preset(preset).to_dict(),
-        "threads": torch.get_num_threads(),
-        "min_cluster": min_cluster,
-        "device": device.split(":")[0],
-        "version": __version__,
-        "torch": torch.__version__,
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
-"""Records over their seeds: means, differences to the controls, and the paper's numbers beside.
+"""Records summarised over their seeds: the values, their differences to the controls, and the paper's numbers.
 
-What is shown of it is in :mod:`plgc.experiments.tables` and :mod:`plgc.experiments.curves`.
+:mod:`plgc.experiments.tables` and :mod:`plgc.experiments.curves` show them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from plgc.experiments.spec import METRICS, Experiment, GraphPlan
 from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import SettingError
 
-# What a cell asks of all methods alike.
+# The fields of a cell that are the same for all methods.
 PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")
 PROTOCOL += ("parts", "partition", "sources", "combine", "release")
-ANY = ("noise", "partition", "sources", "combine")  # without a value, an entry stands for all of them
+ANY = ("noise", "partition", "sources", "combine")  # a row without a value holds for all of them
 NONE, ALL = "-", "all"
 MESSAGE = 200  # characters of an error that a footnote shows
 # A path from the root, the home folder or the current folder: it says where a machine keeps its files.
@@ -28,7 +28,7 @@ PATH = re.compile(r"""(?<![\w.~/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?!/)[^\s'"(),;
 
 
 @dataclass
-class Entry:
+class SummaryRow:
     """One method on one graph at one size under one protocol, over its seeds.
 
     Attributes:
@@ -39,7 +39,7 @@ class Entry:
         paper: the paper's mean and standard deviation, where it has them; empty where it ran out of memory.
         control: the better of the two controls on the seeds in common.
         pairs: differences to that control, seed by seed.
-        also: what the experiment shows beside, by name.
+        also: the experiment's other metrics and costs, by name.
         machines, commits: what the values were made with.
     """
 
@@ -99,7 +99,7 @@ class Entry:
         }
 
 
-def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str) -> list[Entry]:
+def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str) -> list[SummaryRow]:
     """Records over their seeds, in the experiment's order, paired with controls and matched with the paper's numbers.
 
     Records of other experiments, graphs or sizes are left out; methods and levels beyond the file's are kept.
@@ -107,27 +107,27 @@ def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metr
     sizes: dict[str, set[int | None]] = {}
     for plan in experiment.graphs:
         sizes.setdefault(plan.name, {None}).update(plan.nodes)
-    found: dict[tuple[Any, ...], Entry] = {}
+    found: dict[tuple[Any, ...], SummaryRow] = {}
     recorded: set[str] = set()
     for record in records:
         cell = record["cell"]
         if cell["experiment"] != experiment.name or cell["nodes"] not in sizes.get(cell["graph"], ()):
             continue
         key = (cell["graph"], cell["nodes"], cell["preset"], cell["method"], tuple(cell.get(name) for name in PROTOCOL))
-        entry = found.setdefault(key, Entry(*key))
+        row = found.setdefault(key, SummaryRow(*key))
         recorded.update(record.get("metrics", ()))
         if "error" in record:
-            entry.errors.append(_short(record["error"]))
+            row.errors.append(_short(record["error"]))
         elif metric not in record["metrics"]:
-            entry.errors.append(f"there is no {metric}: it was not recorded, or was not finite")
+            row.errors.append(f"there is no {metric}: it was not recorded, or was not finite")
         else:
-            entry.values[cell["seed"]] = record["metrics"][metric]
+            row.values[cell["seed"]] = record["metrics"][metric]
             for name in experiment.also:
                 value = record["metrics"].get(name, record.get(name))
                 if value is not None:
-                    entry.also.setdefault(name, []).append(value)
-            entry.machines.add(record.get("machine") or "unknown")
-            entry.commits.add(record.get("commit") or "unknown")
+                    row.also.setdefault(name, []).append(value)
+            row.machines.add(record.get("machine") or "unknown")
+            row.commits.add(record.get("commit") or "unknown")
     if metric not in recorded and (recorded or metric not in METRICS):
         known = ", ".join(sorted(recorded)) or ", ".join(METRICS)
         raise SettingError(f"there is no metric {metric!r} in the records: choose {known}")
@@ -151,21 +151,21 @@ def level_name(level: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def level_values(experiment: Experiment, entries: Iterable[Entry], level: str) -> list[Any]:
+def level_values(experiment: Experiment, rows: Iterable[SummaryRow], level: str) -> list[Any]:
     """The values of a level that the experiment names or that were run: numbers in order, all labels last."""
     named = [value for levels in (experiment, *experiment.graphs) for value in levels.levels.get(level, ())]
-    values = list(dict.fromkeys([*named, *(entry.level(level) for entry in entries)]))
+    values = list(dict.fromkeys([*named, *(row.level(level) for row in rows)]))
     if any(isinstance(value, str) for value in values):
         return values
     return sorted(values, key=lambda value: (value is None, value or 0))
 
 
-def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], Entry]) -> None:
-    """Set the paper's numbers beside ours, and rows of their own for methods that we have no records of.
+def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], SummaryRow]) -> None:
+    """Add the paper's numbers to our rows, and rows of their own for methods that we have no records of.
 
-    A graph that goes through several levels has none: the file does not say which of them the paper's numbers are of.
+    A graph with several levels gets none: the file does not say which of them the paper's numbers are of.
     """
-    run = {entry.graph for entry in found.values()}
+    run = {row.graph for row in found.values()}
     for plan in experiment.graphs:
         protocols = _planned_protocols(experiment, plan)
         if plan.name not in run or len(protocols) != 1:
@@ -174,7 +174,7 @@ def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], Entry]) -> N
             for nodes, pair in zip(plan.nodes if METHODS[method].sized else (None,), numbers, strict=True):
                 keys = [key for key in found if (key[0], key[1], *key[3:]) == (plan.name, nodes, method, protocols[0])]
                 for key in keys or [(plan.name, nodes, None, method, protocols[0])]:
-                    found.setdefault(key, Entry(*key)).paper = tuple(pair)
+                    found.setdefault(key, SummaryRow(*key)).paper = tuple(pair)
 
 
 def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[Any, ...]]:
@@ -182,20 +182,20 @@ def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[An
     return list(dict.fromkeys(tuple(getattr(cell, name) for name in PROTOCOL) for cell in planned))
 
 
-def _pair_with_controls(entries: Collection[Entry]) -> None:
+def _pair_with_controls(rows: Collection[SummaryRow]) -> None:
     """The difference to the better control, on the seeds that the method and the controls have in common."""
-    controls = [entry for entry in entries if entry.method in CONTROLS and entry.values]
-    for entry in entries:
-        near = {c.method: c.values for c in controls if c.graph == entry.graph and _covers(c.protocol, entry.protocol)}
-        seeds = sorted(set(entry.values).intersection(*near.values()))
-        if near and seeds and entry.method not in CONTROLS:
+    controls = [row for row in rows if row.method in CONTROLS and row.values]
+    for row in rows:
+        near = {c.method: c.values for c in controls if c.graph == row.graph and _covers(c.protocol, row.protocol)}
+        seeds = sorted(set(row.values).intersection(*near.values()))
+        if near and seeds and row.method not in CONTROLS:
             means = {name: statistics.fmean(values[seed] for seed in seeds) for name, values in near.items()}
-            entry.control = max(means, key=means.__getitem__)
-            entry.pairs = [entry.values[seed] - near[entry.control][seed] for seed in seeds]
+            row.control = max(means, key=means.__getitem__)
+            row.pairs = [row.values[seed] - near[row.control][seed] for seed in seeds]
 
 
 def _covers(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:
-    """Whether what was run under one protocol stands for the other, too."""
+    """Whether results under one protocol hold for the other, too."""
     return all(
         ours == theirs or (name in ANY and ours is None)
         for name, ours, theirs in zip(PROTOCOL, general, special, strict=True)
@@ -207,18 +207,18 @@ def _order(experiment: Experiment) -> Any:
     methods = {name: place for place, name in enumerate(dict.fromkeys((*experiment.methods, *METHODS)))}
     levels = {name: level_values(experiment, (), name) for name in PROTOCOL}
 
-    def place(entry: Entry) -> tuple[Any, ...]:
+    def place(row: SummaryRow) -> tuple[Any, ...]:
         level = [
             (levels[name].index(value), "") if value in levels[name] else (len(levels[name]), str(value))
-            for name, value in zip(PROTOCOL, entry.protocol, strict=True)
+            for name, value in zip(PROTOCOL, row.protocol, strict=True)
         ]
-        preset = (entry.preset not in (None, "default"), entry.preset or "")
-        return graphs[entry.graph], entry.nodes or 0, *level, methods.get(entry.method, len(methods)), preset
+        preset = (row.preset not in (None, "default"), row.preset or "")
+        return graphs[row.graph], row.nodes or 0, *level, methods.get(row.method, len(methods)), preset
 
     return place
 
 
 def _short(message: str) -> str:
-    """An error's first line, without the places of files, which say nothing to a reader elsewhere."""
+    """An error's first line, without the paths of files, which mean nothing on another machine."""
     line = PATH.sub("…", " ".join(message.split("\n", 1)[0].split()))
     return line if len(line) <= MESSAGE else line[: MESSAGE - 1] + "…"

@@ -71,7 +71,7 @@ def read_sealed(
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
-            header = _describe(path, file.metadata() or {}, expected, schema)
+            header = check_format(path, _describe(path, file.metadata() or {}), expected, schema)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         sound = header["schema"] < sealed_from or header.get(CHECKSUM) == checksum(tensors, header)
     except ArtifactError:
@@ -93,13 +93,17 @@ def _check_header(path: Path) -> None:
         raise ValueError(f"its header is said to have {size:,} bytes")
 
 
-def _describe(path: Path, metadata: dict[str, str], expected: tuple[str, ...], schema: int) -> dict[str, Any]:
+def _describe(path: Path, metadata: dict[str, str]) -> Any:
     if "plgc" not in metadata:
         raise ArtifactError(f"{path} is a safetensors file, but not one of plgc's: it has no description")
     try:
-        header = json.loads(metadata["plgc"])
+        return json.loads(metadata["plgc"])
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: its description is not readable ({str(error)[:400]})") from error
+
+
+def check_format(path: Path, header: Any, expected: tuple[str, ...], schema: int) -> dict[str, Any]:
+    """The description of a file, which must be of an expected format and of a schema that is understood."""
     found = header.get("format") if isinstance(header, dict) else None
     if found not in expected:
         needed = " or ".join(repr(name) for name in expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -11,19 +12,26 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs.load import load_graph
+from plgc.graphs.seen import seen_of
 from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
+from plgc.method.condense import check_size
+from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
+from plgc.runtime.compute import Compute
 from plgc.runtime.errors import GraphNotFoundError, SettingError
+from plgc.runtime.options import accepts
 from plgc.runtime.progress import Progress
-from plgc.sources.manifest import MANIFEST, Manifest, read_manifest
+from plgc.sources.engine import Placement
+from plgc.sources.folder import Sources, make_sources
+from plgc.sources.manifest import start_manifest
 from plgc.sources.names import Graph, locate, safe_name, source_names
-from plgc.sources.recipe import make_recipe, share_nodes
-from plgc.sources.run import Sources, make_sources
-from plgc.sources.wanted import Wanted
+from plgc.sources.task import SourceRequest, source_options
 
-MIN_CLUSTER = 5  # of several sources; it does not hide who was in them
+SOURCES_RELEASE = Release(min_cluster=5, fingerprint=False)  # it does not hide who was in a source
+LEAST_NODES = 2  # of a source: what condensation needs
 
 
+@accepts(release=SOURCES_RELEASE, compute=Compute, placement=Placement)
 def condense_sources(
     graphs: Graph | Sequence[Graph],
     out: str | os.PathLike[str],
@@ -35,32 +43,21 @@ def condense_sources(
     shared_seed: bool = False,
     preset: str = "default",
     settings: CondenseSettings | None = None,
-    min_cluster: int | None = MIN_CLUSTER,
-    max_share: float | None = None,
-    clip: float | None = None,
-    noise: float = 0.0,
-    fingerprint: bool = False,
-    engine: str = "serial",
-    workers: int | None = None,
-    cpus: int = 1,
-    gpus: float = 0.0,
-    address: str | None = None,
-    retries: int = 2,
-    device: str = "cpu",
-    memory: int | str | None = None,
-    precision: str | None = None,
+    release: Release,
+    compute: Compute,
+    placement: Placement,
     progress: Progress | None = None,
 ) -> Sources:
     """Condense every graph by itself: ``out/NAME.safetensors`` for each, and ``out/manifest.json``.
 
-    Calling again does only what is missing: a file counts as finished where the manifest lists it and it is what would
-    be made (seed, size, settings, threads, and the graph's counts). More graphs can be added to a folder at any time;
-    those that are there already are not needed for that.
+    Calling again does only what is missing: a file counts as finished where the manifest lists it and it has the seed,
+    size, settings, threads and graph counts that a new one would have. More graphs can be added to a folder at any
+    time; the graphs of the sources that are there already are not needed for that.
 
     Args:
         graphs: names, paths of npz files, or ``Data``; one, or several. Labels are never read.
         out: the folder, made where it is missing. On a cluster it must lie on a disk that all nodes share: graphs
-            given as ``Data`` are handed over in it, in a private folder that is removed at the end.
+            given as ``Data`` are passed to tasks in it, in a private folder that is removed at the end.
         nodes: K of every graph; or
         ratio: K as a fraction of each graph's nodes.
         names: of the sources; by default the graphs' own, made safe for files and unique.
@@ -68,16 +65,12 @@ def condense_sources(
             place is the one it has in the manifest, else the first that is free: in a new folder, in the list.
         shared_seed: all sources get ``seed`` itself, so that their encoders start from the same weights.
         preset, settings: as for :func:`plgc.condense`.
-        min_cluster: fewest original nodes a synthetic node may stand for; None for what the settings say. It does not
-            hide who was in the graph.
-        max_share: largest share of a published feature value that may come from one node; None for the settings'.
-        clip, noise: as for :func:`plgc.method.release.privatise`. It is noise and comes without any ε.
-        fingerprint: whether files carry a checksum of their graph, by which others could recognise it.
-        engine, workers, cpus, gpus, address, retries: as for :func:`plgc.sources.engine.run_tasks`; with one number of
-            ``cpus``, the threads of each source, every engine gives the same bytes.
-        device: where each source is computed.
-        memory: bytes that each source is to stay within, as for :func:`plgc.condense`.
-        precision: of the encoders' products, as there.
+        min_cluster, max_share, clip, noise, fingerprint: what may leave the owners, see
+            :class:`plgc.method.release.Release`; here ``min_cluster`` is 5 and ``fingerprint`` False by default.
+        device, memory, precision: what each source is computed with, see :class:`plgc.runtime.compute.Compute`.
+        engine, workers, address, cpus, gpus, retries: where sources are condensed, see
+            :class:`plgc.sources.engine.Placement`; with the same ``cpus``, the threads of each source, every engine
+            gives the same bytes.
         progress: called with a message, the sources done and the sources in all.
 
     Raises:
@@ -95,23 +88,22 @@ def condense_sources(
     graphs = [graphs] if isinstance(graphs, str | os.PathLike | Data) else graphs
     if not graphs:
         raise SettingError("no graph given: there is nothing to condense")
-    _check_size(nodes, ratio)
-    recipe = make_recipe(
-        preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory, precision
-    )
-    known = _known(out)
-    found = []
+    check_size(ratio, nodes)
+    options = source_options(preset, settings, release, compute, placement)
+    listed = start_manifest(out)
+    requests = []
     for name, graph in zip(source_names(graphs, names), graphs, strict=True):
         try:
-            found.append(Wanted(name, locate(graph), nodes, ratio))
+            found = locate(graph)
         except GraphNotFoundError:
-            if known.find(name) is None:
+            if listed.find(name) is None:
                 raise
-            found.append(Wanted(name, None, nodes, ratio))
-    where = {"engine": engine, "workers": workers, "gpus": gpus, "address": address, "retries": retries}
-    return make_sources(found, out, recipe, seed=seed, shared_seed=shared_seed, engine=where, progress=progress)
+            found = None
+        requests.append(SourceRequest(name, found, nodes, ratio))
+    return make_sources(requests, out, options, placement, seed=seed, shared_seed=shared_seed, progress=progress)
 
 
+@accepts(release=SOURCES_RELEASE, compute=Compute, placement=Placement)
 def condense_parts(
     graph: Graph,
     out: str | os.PathLike[str],
@@ -127,20 +119,9 @@ def condense_parts(
     shared_seed: bool = False,
     preset: str = "default",
     settings: CondenseSettings | None = None,
-    min_cluster: int | None = MIN_CLUSTER,
-    max_share: float | None = None,
-    clip: float | None = None,
-    noise: float = 0.0,
-    fingerprint: bool = False,
-    engine: str = "serial",
-    workers: int | None = None,
-    cpus: int = 1,
-    gpus: float = 0.0,
-    address: str | None = None,
-    retries: int = 2,
-    device: str = "cpu",
-    memory: int | str | None = None,
-    precision: str | None = None,
+    release: Release,
+    compute: Compute,
+    placement: Placement,
     progress: Progress | None = None,
 ) -> Sources:
     """Cut a graph into parts and condense every part by itself, into a folder as :func:`condense_sources` makes it.
@@ -149,8 +130,8 @@ def condense_parts(
         graph: a name, a path or a ``Data``.
         out: the folder; see :func:`condense_sources`.
         parts: how many parts, at least 2.
-        how: ``random``, ``metis`` or ``skewed``, see :func:`plgc.graphs.views.partition.partition_nodes`. ``skewed`` reads
-            labels, to cut by them, and is for experiments only.
+        how: ``random``, ``metis`` or ``skewed``, see :func:`plgc.graphs.views.partition.partition_nodes`. ``skewed``
+            reads labels, to cut by them, and is for experiments only.
         halo: parts bring the nodes this many hops around them, which pass messages and are not condensed.
         alpha: concentration of ``skewed``.
         nodes: synthetic nodes in all, shared by size of the parts, at least 2 each; or
@@ -162,43 +143,40 @@ def condense_parts(
         The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``,
         which are left out with ``clip``.
     """
-    _check_size(nodes, ratio)
-    recipe = make_recipe(
-        preset, settings, min_cluster, max_share, clip, noise, fingerprint, device, cpus, memory, precision
-    )
-    whole = _whole(graph)
+    check_size(ratio, nodes)
+    options = source_options(preset, settings, release, compute, placement)
+    whole = load_graph(graph)
+    if isinstance(graph, Data):
+        whole.seen = seen_of(graph)  # it may itself be a part
     part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
-    sizes = torch.bincount(part).tolist()
-    shares = [None] * parts if nodes is None else share_nodes(nodes, sizes)
-    called = safe_name(whole.name) if name is None else source_names([whole], [name])[0]
-    wanted = [
-        Wanted(f"{called}-part{number + 1}", partial(cut_part, whole, part, number, halo=halo), share, ratio)
+    shares = [None] * parts if nodes is None else share_nodes(nodes, torch.bincount(part).tolist())
+    name = safe_name(whole.name) if name is None else source_names([whole], [name])[0]
+    requests = [
+        SourceRequest(f"{name}-part{number + 1}", partial(cut_part, whole, part, number, halo=halo), share, ratio)
         for number, share in enumerate(shares)
     ]
     assert whole.edge_index is not None
-    record: dict[str, Any] = {"graph": called, "parts": parts, "how": how, "halo": halo, "seed": seed}
-    record |= {"alpha": alpha} if how == "skewed" else {}
-    if clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
-        record |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
-    where = {"engine": engine, "workers": workers, "gpus": gpus, "address": address, "retries": retries}
+    cut: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
+    cut |= {"alpha": alpha} if how == "skewed" else {}
+    if release.clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
+        cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
     return make_sources(
-        wanted, out, recipe, seed=seed, shared_seed=shared_seed, partition=record, engine=where, progress=progress
+        requests, out, options, placement, seed=seed, shared_seed=shared_seed, partition=cut, progress=progress
     )
 
 
-def _check_size(nodes: int | None, ratio: float | None) -> None:
-    if (ratio is None) == (nodes is None):
-        raise SettingError(f"give either ratio or nodes, not {'both' if ratio is not None else 'neither'}")
-
-
-def _known(out: str | os.PathLike[str]) -> Manifest:
-    """The manifest of a folder; an empty one where there is none yet."""
-    return read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
-
-
-def _whole(graph: Graph) -> Data:
-    """The graph to be cut, with what it remembers of an earlier cut."""
-    whole = load_graph(graph)
-    if isinstance(graph, Data) and graph._store.get("seen") is not None:
-        whole.seen = graph["seen"]
-    return whole
+def share_nodes(total: int, sizes: Sequence[int], least: int = LEAST_NODES) -> list[int]:
+    """Divide ``total`` synthetic nodes by size: largest remainders, at least ``least`` each."""
+    if total < least * len(sizes):
+        raise SettingError(
+            f"nodes is {total} for {len(sizes)} parts: each needs at least {least}, so ask for {least * len(sizes)} "
+            "or more, or for fewer parts"
+        )
+    exact = [total * size / sum(sizes) for size in sizes]
+    shares = [max(least, math.floor(share)) for share in exact]
+    while sum(shares) < total:
+        shares[max(range(len(sizes)), key=lambda i: exact[i] - shares[i])] += 1
+    while sum(shares) > total:
+        above = [i for i in range(len(sizes)) if shares[i] > least]
+        shares[min(above, key=lambda i: exact[i] - shares[i])] -= 1
+    return shares

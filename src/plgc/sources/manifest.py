@@ -3,8 +3,8 @@
 The manifest is a JSON object with ``format``, ``schema``, ``version`` (of the package), ``partition`` (how one graph
 was cut, where the sources are its parts) and ``sources``: for each its ``name``, ``file`` (a bare name, not a path),
 ``sha256``, ``bytes``, ``nodes``, ``nodes_requested``, ``features``, ``seed``, ``place`` (which decides the seed),
-``weight`` (in the reconstruction; may be edited) and ``settings``. It is safe to open from a stranger: no name leads
-out of the folder, and a file that is not the one listed is refused.
+``weight`` (in the reconstruction; may be edited) and ``settings``. It may come from a stranger: file names that lead
+out of the folder are refused, and so is a file whose checksum is not the listed one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import json
 import os
 import reprlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
-from plgc.runtime.errors import ArtifactError, GraphError
+from plgc.runtime.container import check_format
+from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.files import write_atomically
 
 MANIFEST = "manifest.json"
@@ -32,7 +33,7 @@ MAX_BYTES = 16 * 2**20  # of a manifest; one source takes some hundreds
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """One source of a manifest."""
 
     name: str
@@ -52,17 +53,24 @@ class Entry:
 class Manifest:
     """What a folder holds; sources in the order of their places."""
 
-    sources: tuple[Entry, ...] = ()
+    sources: tuple[ManifestEntry, ...] = ()
     partition: dict[str, Any] | None = None
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> ManifestEntry | None:
         """The source of this name; upper and lower case are the same, as on some disks."""
         return next((entry for entry in self.sources if entry.name.casefold() == name.casefold()), None)
 
-    def with_source(self, entry: Entry) -> Manifest:
+    def with_source(self, entry: ManifestEntry) -> Manifest:
         """The same with one source added, or put in place of the one with its name."""
         others = [other for other in self.sources if other.name.casefold() != entry.name.casefold()]
         return replace(self, sources=tuple(sorted([*others, entry], key=lambda one: (one.place, one.name))))
+
+    def places(self, names: Sequence[str]) -> dict[str, int]:
+        """A place for every name: a source that is listed keeps its own, others take the first that are free."""
+        taken = {entry.place for entry in self.sources}
+        free = iter(place for place in range(len(taken) + len(names)) if place not in taken)
+        listed = {name: self.find(name) for name in names}
+        return {name: next(free) if entry is None else entry.place for name, entry in listed.items()}
 
     def write(self, folder: Path) -> Path:
         """Write it into the folder, whole or not at all."""
@@ -72,7 +80,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A condensed graph as it was found: under which name, in which file, with which weight."""
+    """A condensed graph with the name, file and weight of its source."""
 
     name: str
     path: Path
@@ -95,15 +103,15 @@ def load_sources(*paths: str | os.PathLike[str]) -> list[CondensedGraph]:
 
 def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[OpenSource]:
     """What :func:`load_sources` opens, with names and weights."""
-    opened: list[OpenSource] = []
+    found: list[OpenSource] = []
     for path in map(Path, paths):
         if path.is_dir() or path.name == MANIFEST:
-            opened += _open_folder(path if path.is_dir() else path.parent)
+            found += _open_folder(path if path.is_dir() else path.parent)
         else:
-            opened.append(OpenSource(path.stem, path, CondensedGraph.load(path)))
-    for other in opened[1:]:
-        check_width(opened[0].name, opened[0].condensed.num_features, other.name, other.condensed.num_features)
-    return opened
+            found.append(OpenSource(path.stem, path, CondensedGraph.load(path)))
+    for other in found[1:]:
+        check_width(found[0].name, found[0].condensed.num_features, other.name, other.condensed.num_features)
+    return found
 
 
 def check_width(name: str, features: int, other: str, others: int) -> None:
@@ -130,17 +138,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         content = json.loads(path.read_bytes().decode())
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} cannot be read: {error}") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise ArtifactError(f"{path} holds {reprlib.repr(found)}, where {FORMAT!r} is needed")
-    if type(content.get("schema")) is not int or content["schema"] < 1:
-        raise ArtifactError(f"{path} is damaged: schema {reprlib.repr(content.get('schema'))} is not a version number")
-    if content["schema"] > SCHEMA:
-        raise ArtifactError(
-            f"{path} has schema {reprlib.repr(content['schema'])}, written by plgc "
-            f"{str(content.get('version', 'of a later version'))[:40]}; this plgc {__version__} reads up to schema "
-            f"{SCHEMA}: upgrade plgc"
-        )
+    content = check_format(path, content, (FORMAT,), SCHEMA)
     sources, partition = content.get("sources"), content.get("partition")
     if not isinstance(sources, list) or not (partition is None or isinstance(partition, dict)):
         raise ArtifactError(f"{path} is damaged: sources must be a list, partition an object or null")
@@ -151,8 +149,31 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     return Manifest(entries, partition)
 
 
-def open_entry(folder: Path, entry: Entry) -> CondensedGraph:
-    """The file of a source, which must lie in the folder and be the one that was listed."""
+def start_manifest(out: str | os.PathLike[str], partition: dict[str, Any] | None = None) -> Manifest:
+    """The manifest of a folder that sources are added to; an empty one where there is none yet.
+
+    Raises:
+        SettingError: it lists parts of a graph that was cut in another way than ``partition``.
+    """
+    manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
+    if partition is None:
+        return manifest
+    if manifest.partition is not None and not _same_cut(manifest.partition, partition):
+        raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
+    started = replace(manifest, partition=partition)
+    if "edges" in (manifest.partition or {}) and "edges" not in partition:
+        started.write(Path(out))  # earlier versions listed the edges of noisy parts
+    return started
+
+
+def _same_cut(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of the same cut; numbers of edges are compared where both have them."""
+    counts = {"edges", "edges_cut"} - (one.keys() & other.keys())
+    return {k: v for k, v in one.items() if k not in counts} == {k: v for k, v in other.items() if k not in counts}
+
+
+def open_entry(folder: Path, entry: ManifestEntry) -> CondensedGraph:
+    """Open the file of a source, which must lie in the folder and have the listed checksum."""
     path = folder / entry.file
     if not os.path.isfile(path):  # also where the name is too long for the disk
         raise ArtifactError(f"{path} is missing: the manifest lists it as {entry.name}; condense that source again")
@@ -166,7 +187,7 @@ def open_entry(folder: Path, entry: Entry) -> CondensedGraph:
     return CondensedGraph.load(path)
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -182,13 +203,13 @@ def _open_folder(folder: Path) -> list[OpenSource]:
     ]
 
 
-def _entry(value: Any, path: Path) -> Entry:
+def _entry(value: Any, path: Path) -> ManifestEntry:
     kinds: dict[str, type | tuple[type, ...]] = {"name": str, "file": str, "sha256": str, "settings": dict}
     kinds |= {"weight": (int, float)}
-    wanted = [field.name for field in fields(Entry)]
-    if not isinstance(value, dict) or not set(wanted) <= set(value):
-        raise ArtifactError(f"{path} is damaged: a source needs {', '.join(wanted)}")
-    for name in wanted:
+    names = [field.name for field in fields(ManifestEntry)]
+    if not isinstance(value, dict) or not set(names) <= set(value):
+        raise ArtifactError(f"{path} is damaged: a source needs {', '.join(names)}")
+    for name in names:
         if not isinstance(value[name], kinds.get(name, int)) or isinstance(value[name], bool):
             raise ArtifactError(f"{path} is damaged: {name} of a source is {reprlib.repr(value[name])}")
     file = value["file"]
@@ -198,4 +219,4 @@ def _entry(value: Any, path: Path) -> Entry:
     if not 0 < value["weight"] <= sys.float_info.max:
         weight = reprlib.repr(value["weight"])
         raise ArtifactError(f"{path}: the weight of {value['name'][:100]} is {weight}, it must be above 0")
-    return Entry(**{name: value[name] for name in wanted})
+    return ManifestEntry(**{name: value[name] for name in names})

@@ -1,4 +1,4 @@
-"""Which graph is meant, and what its source is called."""
+"""The names of sources, and the files of their graphs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from plgc.graphs import catalog
+from plgc.graphs.attributes import attribute
 from plgc.graphs.load import load_graph
 from plgc.runtime.errors import GraphNotFoundError, SettingError
 
@@ -21,7 +22,7 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 def locate(graph: Graph) -> Path | Data:
     """The graph's file, as an absolute path that other processes and machines understand, or the graph itself.
 
-    Names are looked up here, where ``PLGC_DATA`` and the cache are: workers may know neither.
+    Names are looked up here, where ``PLGC_DATA`` and the cache are: workers may have neither.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.
@@ -63,7 +64,7 @@ def safe_name(text: str) -> str:
 
 def _own_name(graph: Graph) -> str:
     if isinstance(graph, Data):
-        name = graph._store.get("name")
+        name = attribute(graph, "name")
         return name if isinstance(name, str) else "graph"
     if isinstance(graph, str) and _is_name(graph):
         return catalog.display_name(graph)

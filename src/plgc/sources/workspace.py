@@ -1,4 +1,4 @@
-"""The private folder in which graphs are handed to tasks, and results taken over: inside the one that is written."""
+"""The private folder in which graphs are passed to tasks and results come back, inside the folder that is written."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from pathlib import Path
 from plgc.runtime.errors import SettingError
 
 WORK = ".plgc-work-"
-DELAY = 30.0  # seconds until what one machine has written to a shared disk is seen by another
+DELAY = 30.0  # seconds until a file that one machine has written to a shared disk is visible on another
 
 
 @contextlib.contextmanager
 def workspace(folder: Path) -> Iterator[Path]:
-    """A private folder inside the one to be written, gone at the end; one that a killed run has left goes too."""
-    with _alone(folder) as alone:
-        for left in folder.glob(f"{WORK}*") if alone else ():
+    """Make the private folder and remove it at the end, with those that killed runs have left.
+
+    Raises:
+        SettingError: another run is writing into ``folder``.
+    """
+    with _lock(folder) as locked:
+        for left in folder.glob(f"{WORK}*") if locked else ():
             shutil.rmtree(left, ignore_errors=True)
-        work = Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
+        private = Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
         try:
-            yield work
+            yield private
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(private, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
-    """Keep other runs out of the folder; False where the system or the disk has no locks."""
+def _lock(folder: Path) -> Iterator[bool]:
+    """Lock the folder against other runs; False where the system or the disk has no locks."""
     try:
         import fcntl
     except ImportError:  # Windows

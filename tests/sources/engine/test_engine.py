@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-import plgc
-from plgc.graphs import citation_graph
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, MissingExtraError, SettingError
-from plgc.sources.engine import Task, TaskResult, run_tasks
-from processes import alive, wait_until
-
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
-)
-linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-
+from plgc.sources.engine import Placement, Task, TaskError, TaskResult, run_tasks
+from processes import alive, linux, started, wait_until
 
 # What tasks do. Each leaves a line in a file of its own, so that attempts can be counted.
-
-
-def note(folder: Path, name: str) -> int:
-    """Count one more attempt, and say how many there were before."""
-    with (folder / name).open("a") as file:
-        file.write(f"{os.getpid()}\n")
-    return attempts(folder, name) - 1
 
 
 def attempts(folder: Path, name: str) -> int:
@@ -44,10 +25,10 @@ def attempts(folder: Path, name: str) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def act(folder: Path, name: str, what: str) -> Any:
-    before = note(folder, name)
-    if what == "fine":
-        return str(folder / name)
+def act(folder: Path, what: Any) -> Any:
+    before = attempts(folder, what)
+    with (folder / what).open("a") as file:
+        file.write(f"{os.getpid()}\n")
     if what == "die" or (what == "die once" and before == 0):
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "bad graph":
@@ -58,12 +39,7 @@ def act(folder: Path, name: str, what: str) -> Any:
         sys.exit(3)
     if what == "no pickle":
         return threading.Lock()
-    return what
-
-
-def condense_to(path: Path, seed: int) -> str:
-    graph = citation_graph(nodes=120, classes=3, features=40)
-    return str(plgc.condense(graph, nodes=6, seed=seed, settings=QUICK).save(path))
+    return (what, torch.get_num_threads())
 
 
 def sleep(seconds: float) -> float:
@@ -71,129 +47,84 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def named(results: list[TaskResult]) -> dict[str, TaskResult]:
-    return {result.name: result for result in results}
+# Value, kind and message of the error, attempts.
+FAULTS: dict[str, tuple[Any, str | None, str, int]] = {
+    "fine": (("fine", 2), None, "", 1),
+    "bad graph": (None, "bad-graph", "edge 3 joins nodes 4 and 5: out of range", 1),  # would come again
+    "raise": (None, "unexpected", "RuntimeError: something is wrong", 2),
+    "raise once": (("raise once", 2), None, "", 2),
+    "exit": (None, "unexpected", "SystemExit: 3", 2),
+    "fine as well": (("fine as well", 2), None, "", 1),
+}
+DIES_ONCE = {"die once": (("die once", 2), None, "", 2)}
 
 
-# The same from every engine
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_what_fails_is_tried_again_where_that_helps_and_stops_no_other(tmp_path: Path, engine: str) -> None:
+    expected = FAULTS if engine == "serial" else {**DIES_ONCE, **FAULTS}
+    tasks = [Task(what, (tmp_path, what)) for what in expected]
+    if engine == "processes":
+        tasks += [Task("no pickle", (tmp_path, "no pickle")), Task("no argument", (tmp_path, threading.Lock()))]
+    environment, threads = dict(os.environ), torch.get_num_threads()
+    reported: list[tuple[str, int, int]] = []
+    finished: list[TaskResult] = []
+    results = run_tasks(
+        act,
+        tasks,
+        engine=engine,
+        workers=2,
+        cpus=2,
+        retries=1,
+        progress=lambda *report: reported.append(report),
+        finished=finished.append,
+    )
+    assert (dict(os.environ), torch.get_num_threads()) == (environment, threads)
+    assert [result.name for result in results] == [task.name for task in tasks]
+    assert sorted(result.name for result in finished) == sorted(task.name for task in tasks)
+    found = {result.name: result for result in results}
+    for name, (value, kind, message, tries) in expected.items():
+        error = found[name].error or TaskError("", "")
+        assert (found[name].value, error.kind or None, error.message) == (value, kind, message)
+        assert found[name].attempts == attempts(tmp_path, name) == tries
+        assert ("in act" in error.traceback) == (kind == "unexpected")
+    assert [done for message, done, _ in reported if "trying again" not in message] == list(range(1, len(tasks) + 1))
+    assert {total for _, _, total in reported} == {len(tasks)}
+    again = [message for message, _, _ in reported if message.endswith("; trying again")]
+    assert len(again) == sum(result.attempts - 1 for result in results)
+    if engine == "processes":
+        for name in ("no pickle", "no argument"):
+            error = found[name].error
+            assert error is not None
+            assert "pickle" in error.message
+        assert any(message.startswith("die once: its process was killed by signal 9") for message in again)
 
 
-def test_processes_give_the_serial_files_byte_for_byte(tmp_path: Path) -> None:
-    found, seen, environment = {}, [], dict(os.environ)
-    ended: list[str] = []
-    for engine in ("serial", "processes"):
-        tasks = [Task(f"seed {seed}", (tmp_path / f"{engine}-{seed}", seed)) for seed in range(3)]
-        results = run_tasks(
-            condense_to,
-            tasks,
-            engine=engine,
-            workers=2,
-            cpus=2,
-            progress=lambda _, *count: seen.append(count),
-            finished=lambda result: ended.append(result.name),
-        )
-        assert [result.name for result in results] == ["seed 0", "seed 1", "seed 2"]
-        assert [result.value for result in results] == [str(tmp_path / f"{engine}-{seed}") for seed in range(3)]
-        found[engine] = [Path(result.value).read_bytes() for result in results]
-    assert found["serial"] == found["processes"]
-    assert len(set(found["serial"])) == 3
-    assert plgc.CondensedGraph.load(tmp_path / "processes-0").threads == 2
-    assert seen == [(1, 3), (2, 3), (3, 3)] * 2
-    assert ended[:3] == sorted(ended[3:]) == ["seed 0", "seed 1", "seed 2"]
-    assert dict(os.environ) == environment
-
-
-def test_threads_are_those_asked_for_and_put_back() -> None:
-    before = torch.get_num_threads()
-    [result] = run_tasks(torch.get_num_threads, [Task("only")], cpus=before + 2)
-    assert result.value == before + 2
-    assert torch.get_num_threads() == before
+@pytest.mark.slow
+def test_a_task_that_always_dies_is_named_and_costs_the_others_nothing(tmp_path: Path) -> None:
+    tasks = [Task(name, (tmp_path, name)) for name in ("die", "fine")]
+    dead, fine = run_tasks(act, tasks, engine="processes", workers=2, retries=1)
+    error = TaskError("worker-died", "its process was killed by signal 9, perhaps for lack of memory")
+    assert dead == TaskResult("die", None, error, attempts=2)
+    assert (attempts(tmp_path, "die"), attempts(tmp_path, "fine"), fine.error) == (2, 1, None)
 
 
 def test_without_tasks_there_is_nothing_to_do() -> None:
     assert run_tasks(sleep, [], engine="processes") == []
 
 
-# Faults
-
-Faulty = tuple[Path, dict[str, TaskResult], list[str]]
-
-
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Faulty:
-    """Two processes, in which much goes wrong: where attempts were counted, what came out, what was reported."""
-    folder = tmp_path_factory.mktemp("faulty")
-    whats = ["die once", "fine", "die", "bad graph", "raise", "raise once", "exit", "no pickle", "fine as well"]
-    tasks = [Task(what, (folder, what, what)) for what in whats]
-    tasks.append(Task("no argument", (folder, "no argument", threading.Lock())))
-    seen: list[str] = []
-
-    def report(text: str, *_: int) -> None:
-        seen.append(text)
-
-    results = run_tasks(act, tasks, engine="processes", workers=2, retries=1, progress=report)
-    assert [result.name for result in results] == [task.name for task in tasks]
-    return folder, named(results), seen
-
-
-def test_a_killed_worker_is_replaced_and_its_task_done_again(faulty: Faulty) -> None:
-    folder, results, seen = faulty
-    assert results["die once"] == TaskResult("die once", "die once", None, 2)
-    assert attempts(folder, "die once") == 2
-    assert any(text.startswith("die once: its process was killed by signal 9") for text in seen)
-
-
-def test_a_task_that_always_dies_is_named_and_costs_the_others_nothing(faulty: Faulty) -> None:
-    folder, results, _ = faulty
-    result = results["die"]
-    assert (result.value, result.attempts, attempts(folder, "die")) == (None, 2, 2)
-    assert result.error is not None
-    assert result.error.kind == "worker-died"
-    assert result.error.message == "its process was killed by signal 9, perhaps for lack of memory"
-    for name in ("fine", "fine as well"):
-        assert results[name].error is None
-        assert attempts(folder, name) == 1
-
-
-def test_a_users_mistake_is_not_tried_again(faulty: Faulty) -> None:
-    folder, results, _ = faulty
-    result = results["bad graph"]
-    assert result.error is not None
-    assert (result.error.kind, result.error.message) == ("bad-graph", "edge 3 joins nodes 4 and 5: out of range")
-    assert result.attempts == attempts(folder, "bad graph") == 1
-
-
-def test_other_exceptions_are_tried_once_more(faulty: Faulty) -> None:
-    folder, results, _ = faulty
-    for name, message in (("raise", "RuntimeError: something is wrong"), ("exit", "SystemExit: 3")):
-        result = results[name]
-        assert result.error is not None
-        assert (result.error.kind, result.error.message) == ("unexpected", message)
-        assert "in act" in result.error.traceback
-        assert result.attempts == attempts(folder, name) == 2
-    assert results["raise once"] == TaskResult("raise once", "raise once", None, 2)
-
-
-@pytest.mark.parametrize("name", ["no pickle", "no argument"])
-def test_what_cannot_be_sent_is_an_error_of_its_task(faulty: Faulty, name: str) -> None:
-    error = faulty[1][name].error
-    assert error is not None
-    assert "pickle" in error.message
-
-
-def test_serial_reports_the_same(tmp_path: Path, faulty: Faulty) -> None:
-    whats = ["fine", "bad graph", "raise", "raise once", "exit"]
-    results = named(run_tasks(act, [Task(what, (tmp_path, what, what)) for what in whats]))
-    for what in whats[1:]:
-        beside = faulty[1][what]
-        assert (results[what].value, results[what].attempts) == (beside.value, beside.attempts)
-        assert getattr(results[what].error, "message", None) == getattr(beside.error, "message", None)
-
-
 def test_without_retries_nothing_is_tried_again(tmp_path: Path) -> None:
-    results = run_tasks(act, [Task("raise once", (tmp_path, "raise once", "raise once"))], retries=0)
+    results = run_tasks(act, [Task("raise once", (tmp_path, "raise once"))], placement=Placement(retries=0))
     assert results[0].error is not None
     assert attempts(tmp_path, "raise once") == 1
+
+
+def test_whoever_is_told_of_a_result_can_end_the_run(tmp_path: Path) -> None:
+    def enough(result: TaskResult) -> None:
+        raise SettingError(f"{result.name} is enough")
+
+    with pytest.raises(SettingError, match="one is enough"):
+        run_tasks(act, [Task(name, (tmp_path, name)) for name in ("one", "two")], finished=enough)
+    assert attempts(tmp_path, "two") == 0
 
 
 # Refusals
@@ -226,62 +157,50 @@ def test_a_missing_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # What follows runs a script of its own and stops it, as a user, or a machine that runs out of memory, would.
 
 SCRIPT = """
-import pathlib, sys, time
+import os, pathlib, time
 from plgc.sources.engine import Task, run_tasks
 
 def work(number):
-    pathlib.Path(f"{number}.begun").touch()
-    time.sleep(60)
+    pathlib.Path(f"{number}.begun").write_text(str(os.getpid()))
+    while number == 1 or not pathlib.Path("go on").exists():
+        time.sleep(0.01)
 
 if __name__ == "__main__":
-    run_tasks(work, [Task(str(n), (n,)) for n in range(2)], engine="processes", workers=1)
+    run_tasks(work, [Task(str(n), (n,)) for n in range(3)], engine="processes", workers=1)
 """
-Start = Callable[[str], "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a script in a process group of its own; nothing of it outlives the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(text: str) -> subprocess.Popen[str]:
-        (tmp_path / "script.py").write_text(text)
-        pipe = subprocess.PIPE
-        command = [sys.executable, "script.py"]
-        running = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
-        started.append(running)
-        return running
-
-    yield start
-    for running in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)
-        running.communicate()
+def begun(path: Path) -> bool:
+    return path.exists() and path.read_text() != ""
 
 
 @linux
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["interrupted", "killed"])
-def test_workers_leave_interrupts_to_the_parent_and_end_with_it(tmp_path: Path, start: Start, how: str) -> None:
-    running = start(SCRIPT)
-    wait_until(lambda: len(list(tmp_path.glob("*.begun"))) == 1)
-    for worker in alive(running.pid) - {running.pid}:
-        os.kill(worker, signal.SIGINT)
-    time.sleep(0.3)
-    assert len(alive(running.pid)) >= 2
-    if how == "killed":
-        os.kill(running.pid, signal.SIGKILL)
-    else:
-        os.killpg(running.pid, signal.SIGINT)  # a terminal's Ctrl-C goes to all of them
-    _, err = running.communicate(timeout=30)
-    wait_until(lambda: not alive(running.pid), 20)
-    assert len(list(tmp_path.glob("*.begun"))) == 1
+def test_workers_leave_interrupts_to_the_parent_and_end_with_it(tmp_path: Path, how: str) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    first, second, third = (tmp_path / f"{number}.begun" for number in range(3))
+    with started([sys.executable, "script.py"], tmp_path) as running:
+        wait_until(lambda: begun(first))
+        for worker in alive(running.pid) - {running.pid}:
+            os.kill(worker, signal.SIGINT)
+        (tmp_path / "go on").touch()
+        wait_until(lambda: begun(second))
+        assert first.read_text() == second.read_text()  # the same process: it was not interrupted
+        if how == "killed":
+            os.kill(running.pid, signal.SIGKILL)
+        else:
+            os.killpg(running.pid, signal.SIGINT)  # a terminal's Ctrl-C goes to all of them
+        _, err = running.communicate()
+        wait_until(lambda: not alive(running.pid))
+    assert not third.exists()
     assert err.count("KeyboardInterrupt") == (how == "interrupted")
 
 
 @pytest.mark.slow
-def test_a_script_without_a_main_guard_is_told(start: Start) -> None:
-    running = start(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
-    _, err = running.communicate(timeout=60)
+def test_a_script_without_a_main_guard_is_told(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    with started([sys.executable, "script.py"], tmp_path) as running:
+        _, err = running.communicate()
     assert running.returncode == 1
     assert "no worker process can be started: the last ended with exit code 1" in err.splitlines()[-1]

@@ -18,10 +18,10 @@ import plgc
 from plgc.graphs import citation_graph, save_npz
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, SettingError
-from plgc.sources import run as multisource_run
+from plgc.sources import folder as folder_module
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
-from plgc.sources.recipe import Made, Recipe, Work, condense_source
+from plgc.sources.task import SourceTask, condense_source
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -74,15 +74,15 @@ def condense_to(path: Path, seed: int, begun: Path, release: Path | None) -> tup
     return str(path), node, torch.get_num_threads()
 
 
-def source_to(work: Work, recipe: Recipe) -> Made:
+def source_to(task: SourceTask) -> tuple[str, float, int | None]:
     """The task of many sources, which waits until the second node is gone; beside the folder it says where it runs."""
-    base = Path(work.folder).parents[1]
-    with (base / f"{work.name}.begun").open("a") as file:
+    base = Path(task.folder).parents[1]
+    with (base / f"{task.name}.begun").open("a") as file:
         file.write(f"{ray.get_runtime_context().get_node_id()} {os.getpid()}\n")
     while not (base / "release").exists():
         time.sleep(0.05)
     assert "PLGC_DATA" not in os.environ  # graphs named by the catalogue are found without it
-    return condense_source(work, recipe)
+    return condense_source(task)
 
 
 def act(folder: Path, what: str) -> str:
@@ -175,7 +175,7 @@ def test_many_sources_survive_a_lost_node(cluster: Any, tmp_path: Path, monkeypa
 
     thread = threading.Thread(target=lose_a_node)
     thread.start()
-    monkeypatch.setattr(multisource_run, "condense_source", source_to)
+    monkeypatch.setattr(folder_module, "condense_source", source_to)
     found = plgc.condense_sources(graphs, base / "out", nodes=6, settings=QUICK, engine="ray", address=cluster.address)
     thread.join()
     assert len(begun(base)) == 5
@@ -221,17 +221,17 @@ def test_a_graph_in_eight_parts_from_the_cut_to_the_answers(cluster: Any, tmp_pa
     assert len(files) == 8
     assert sum(file.source["nodes"] for file in files) == 169_343  # every node is some part's own, once
     assert all(file.source["halo"] > 0 for file in files)
-    assert all(file.seen["derived"] == {"features": "fastrp:16", "seed": 0} for file in files)
+    assert all(file.seen.derived == {"features": "fastrp:16", "seed": 0} for file in files)
     assert made.partition is not None
     assert 0 < made.partition["edges_cut"] < 0.5 * made.partition["edges"]
     model = plgc.finetune(plgc.reconstruct(files), graph, shots=3)
     assert model.evaluate(graph)["accuracy"] > 10  # of 40 classes
 
 
-@pytest.mark.parametrize("wanted", [{"cpus": 64}, {"gpus": 1.0}])
-def test_what_no_node_could_ever_run_is_refused(cluster: Any, tmp_path: Path, wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize("resources", [{"cpus": 64}, {"gpus": 1.0}])
+def test_what_no_node_could_ever_run_is_refused(cluster: Any, tmp_path: Path, resources: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=r"no node of the cluster has as many .*1 and 0.*: ask for fewer"):
-        run_tasks(act, [Task("fine", (tmp_path, "fine"))], engine="ray", address=cluster.address, **wanted)
+        run_tasks(act, [Task("fine", (tmp_path, "fine"))], engine="ray", address=cluster.address, **resources)
     assert not ray.is_initialized()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.curves import AXES
 from plgc.experiments.spec import METRICS, NAMES, Experiment, list_experiments
-from plgc.experiments.summary import ANY, PROTOCOL, Entry, level_name, level_values, mean_std, summarise
+from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, mean_std, summarise
 from plgc.graphs.catalog import normalised
 from plgc.report.charts import NumberTable, Series, line_chart
 from plgc.report.formatting import NONE, counted, spread
@@ -67,20 +67,20 @@ def _metric(experiment: Experiment) -> str:
     return f"{name}, %" if METRICS.get(experiment.metric, 1) == 1 else name
 
 
-def _seeds(entries: Iterable[Entry]) -> str:
+def _seeds(entries: Iterable[SummaryRow]) -> str:
     counts = sorted({len(entry.values) for entry in entries})
     many = counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
     return f"Mean and standard deviation over {many}"
 
 
-def _panels(entries: Sequence[Entry], across: str) -> dict[str, list[Entry]]:
+def _panels(entries: Sequence[SummaryRow], across: str) -> dict[str, list[SummaryRow]]:
     """Entries by graph, size and the rest of the protocol; entries that hold for any size or level go to each."""
     names = [name for name in PROTOCOL if name != across]
 
-    def rest(entry: Entry) -> tuple[Any, ...]:
+    def rest(entry: SummaryRow) -> tuple[Any, ...]:
         return tuple(entry.level(name) for name in names)
 
-    def belongs(entry: Entry, graph: str, nodes: int | None, others: tuple[Any, ...]) -> bool:
+    def belongs(entry: SummaryRow, graph: str, nodes: int | None, others: tuple[Any, ...]) -> bool:
         near = zip(names, rest(entry), others, strict=True)
         fits = all(own == value or (name in ANY and own is None) for name, own, value in near)
         return fits and entry.graph == graph and entry.nodes in (nodes, None)
@@ -88,7 +88,7 @@ def _panels(entries: Sequence[Entry], across: str) -> dict[str, list[Entry]]:
     keys = list(dict.fromkeys((entry.graph, entry.nodes, rest(entry)) for entry in entries))
     sized = {graph for graph, nodes, _ in keys if nodes is not None}
     keys = [key for key in keys if key[1] is not None or key[0] not in sized]
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[SummaryRow]] = {}
     for graph, nodes, others in keys:
         near = [other for name, size, other in keys if (name, size) == (graph, nodes)]
         differing = [
@@ -102,7 +102,7 @@ def _panels(entries: Sequence[Entry], across: str) -> dict[str, list[Entry]]:
 
 
 def _lines(
-    experiment: Experiment, across: str, entries: Sequence[Entry]
+    experiment: Experiment, across: str, entries: Sequence[SummaryRow]
 ) -> tuple[list[tuple[float, str]], list[Series]]:
     """The levels of one panel as ticks, and a line for every method."""
     values = [v for v in level_values(experiment, entries, across) if any(e.level(across) == v for e in entries)]
@@ -110,7 +110,7 @@ def _lines(
         values = [value for value in values if value is not None]
     numeric = across == "noise" and None not in values  # other levels grow by factors: they are set at equal distances
     places = {value: float(value if numeric else place) for place, value in enumerate(values)}
-    methods: dict[str, list[Entry]] = {}
+    methods: dict[str, list[SummaryRow]] = {}
     for entry in sorted(entries, key=_order):
         methods.setdefault(entry.name, []).append(entry)
     series = []
@@ -128,7 +128,7 @@ def _lines(
     return [(place, level_name(across, value)) for value, place in places.items()], series
 
 
-def _order(entry: Entry) -> tuple[int, float]:
+def _order(entry: SummaryRow) -> tuple[int, float]:
     """Ours, the whole graph and the controls first, then the others, best first."""
     if entry.method in FIRST and entry.preset in (None, "default"):
         return FIRST.index(entry.method), 0.0
@@ -144,7 +144,7 @@ def _level_table(title: str, ticks: Sequence[tuple[float, str]], series: Sequenc
     return NumberTable(title, ["", *(name for _, name in ticks)], rows)
 
 
-def _table(experiment: Experiment, entries: Sequence[Entry]) -> NumberTable:
+def _table(experiment: Experiment, entries: Sequence[SummaryRow]) -> NumberTable:
     digits = METRICS.get(experiment.metric, 1)
     rows = []
     for entry in entries:

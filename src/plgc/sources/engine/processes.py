@@ -1,4 +1,4 @@
-"""Tasks in processes of this machine. Each has a pipe of its own: one that dies takes down its own task, no other."""
+"""Tasks in processes of this machine. Each has its own pipe, so that one that dies fails its own task and no other."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
@@ -17,7 +18,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from plgc.runtime.errors import SettingError
-from plgc.sources.engine.tasks import Job, Ledger, Outcome, Plan, attempt, cores, died, unexpected
+from plgc.runtime.provenance import COMMIT_VARIABLE, source_commit
+from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, unexpected
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -26,40 +28,42 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 class _Worker:
     process: BaseProcess
     connection: Connection
-    listening: bool = False
-    job: Job | None = None
+    started: bool = False
+    task: int | None = None
 
 
-def run_processes(ledger: Ledger, plan: Plan) -> None:
-    """Do what the ledger holds in processes side by side; one that dies is replaced."""
-    most = plan.workers or max(1, cores() // plan.cpus)
+def run_processes(function: Callable[..., Any], queue: TaskQueue, placement: Placement) -> None:
+    """Run the queue in processes side by side; one that dies is replaced."""
+    most = placement.workers or max(1, cores() // placement.cpus)
     workers: list[_Worker] = []
-    stillborn = 0
+    failed_starts = 0
     try:
-        while ledger.unfinished:
-            while len(workers) < min(most, ledger.unfinished):
-                with interrupts_held():
-                    workers.append(_start_worker(plan.cpus))
+        while queue.unfinished:
+            while len(workers) < min(most, queue.unfinished):
+                with _interrupts_blocked():
+                    workers.append(_start_worker(placement.cpus))
             for worker in workers:
-                while worker.listening and worker.job is None and (job := ledger.take()):
-                    _give(worker, job, ledger, plan.function)
-            if not ledger.unfinished:
+                while worker.started and worker.task is None and (number := queue.take()) is not None:
+                    _send(worker, number, queue, function)
+            if not queue.unfinished:
                 break
             ready = wait_for([worker.connection for worker in workers])
             for worker in [worker for worker in workers if worker.connection in ready]:
                 try:
-                    outcome: Outcome | None = worker.connection.recv()
+                    attempt = worker.connection.recv()  # None: it has started
+                    worker.started = True
                 except (EOFError, OSError):
                     workers.remove(worker)
-                    stillborn = 0 if worker.listening else stillborn + 1
-                    outcome = died(f"its process {_end_of(worker.process)}")
-                    if stillborn > plan.retries or (stillborn and worker.process.exitcode == 1):
-                        raise SettingError(_no_start(worker.process)) from None
-                else:
-                    worker.listening = True
-                job, worker.job = worker.job, None
-                if job is not None and outcome is not None:
-                    ledger.settle(job, outcome)
+                    attempt = None, TaskError(DIED, f"its process {_exit_of(worker.process)}")
+                    failed_starts = 0 if worker.started else failed_starts + 1
+                    if failed_starts > placement.retries or (failed_starts and worker.process.exitcode == 1):
+                        raise SettingError(
+                            f"no worker process can be started: the last {_exit_of(worker.process)} before it ran "
+                            'anything. A script that uses processes has to do its work under if __name__ == "__main__":'
+                        ) from None
+                if worker.task is not None:
+                    queue.record(worker.task, *attempt)
+                worker.task = None
     finally:
         for worker in workers:
             worker.process.terminate()
@@ -68,24 +72,26 @@ def run_processes(ledger: Ledger, plan: Plan) -> None:
             worker.connection.close()
 
 
-def _give(worker: _Worker, job: Job, ledger: Ledger, function: Callable[..., Any]) -> None:
-    """Send a job to a worker; one that cannot be pickled has failed."""
+def _send(worker: _Worker, number: int, queue: TaskQueue, function: Callable[..., Any]) -> None:
+    """Send a task to a worker; one that cannot be pickled has failed."""
     try:
-        message = ForkingPickler.dumps((function, job.task.arguments))
+        message = ForkingPickler.dumps((function, queue.tasks[number].arguments))
     except Exception as error:
-        ledger.settle(job, unexpected(error))
+        queue.record(number, None, unexpected(error))
         return
-    worker.job = job
-    with contextlib.suppress(OSError):  # it has died: the next look at its pipe says so
+    worker.task = number
+    with contextlib.suppress(OSError):  # the process has died: reading from its pipe will show that
         worker.connection.send_bytes(message)
 
 
 def _start_worker(cpus: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, cpus))
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(cpus)))  # libraries read them once, when they are loaded
+    process = context.Process(target=_work, args=(theirs, cpus))
+    # Libraries read the thread counts once, when they are loaded. The commit is that of the code which is running.
+    given = dict.fromkeys(THREAD_VARIABLES, str(cpus)) | {COMMIT_VARIABLE: source_commit() or ""}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     try:
         process.start()
     finally:
@@ -95,9 +101,10 @@ def _start_worker(cpus: int) -> _Worker:
     return _Worker(process, ours)
 
 
-def _serve(connection: Connection, cpus: int) -> None:
-    """A worker: say that it listens, then do what it is given until the pipe ends."""
-    start_worker()
+def _work(connection: Connection, cpus: int) -> None:
+    """A worker process: say that it has started, then run the tasks it is sent until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent handles it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send(None)
     while True:
         try:
@@ -106,31 +113,27 @@ def _serve(connection: Connection, cpus: int) -> None:
             return
         try:
             function, arguments = pickle.loads(message)
-            outcome = ForkingPickler.dumps(attempt(function, arguments, cpus))
-        except Exception as error:  # what came, or what is to be sent, cannot be pickled
-            outcome = ForkingPickler.dumps(unexpected(error))
-        connection.send_bytes(outcome)
+            result = ForkingPickler.dumps(call(function, arguments, cpus))
+        except Exception as error:  # the task, or its value, cannot be pickled
+            result = ForkingPickler.dumps((None, unexpected(error)))
+        connection.send_bytes(result)
 
 
-def start_worker() -> None:
-    """To be called first in a worker process: it leaves Ctrl-C to its parent, and does not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_with_parent() -> None:
+    """Wait until the parent process has ended, however it did, and end this one."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-
-    def watch() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    wait_for([parent.sentinel])
+    os._exit(1)
 
 
 @contextlib.contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while workers are started: they inherit that, and so leave it to their parent from the first."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C while a worker is started: it inherits that, until it ignores the signal itself."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    resource_tracker.ensure_running()  # with the first worker it would be started, which unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -138,14 +141,7 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_of(process: BaseProcess) -> str:
+def _exit_of(process: BaseProcess) -> str:
     process.join()
     code = process.exitcode or 0
     return f"was killed by signal {-code}, perhaps for lack of memory" if code < 0 else f"ended with exit code {code}"
-
-
-def _no_start(process: BaseProcess) -> str:
-    return (
-        f"no worker process can be started: the last {_end_of(process)} before it did anything. A script that asks for "
-        'processes has to do its work under if __name__ == "__main__":'
-    )

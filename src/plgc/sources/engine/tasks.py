@@ -1,8 +1,9 @@
-"""What is to be done, and what came of it: tasks, their results, and the ledger that decides what is tried again."""
+"""Tasks, where they run, what came of them, and the queue that decides which are tried again."""
 
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,53 +15,31 @@ from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.progress import Progress
 
 ENGINES = ("serial", "processes", "ray")
+DIED = "worker-died"
+TRIES = {"unexpected": 2, DIED: sys.maxsize}  # how often a task is tried that fails so; once with any other error
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to call the function with, under a name for people; everything is sent to other processes by pickle."""
-
-    name: str
-    arguments: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class TaskError:
-    """Why a task failed.
+class Placement:
+    """Where tasks run.
 
     Attributes:
-        kind: that of the :class:`~plgc.runtime.errors.PLGCError`; ``unexpected`` for other exceptions; ``worker-died`` where
-            whatever ran it is gone; ``no-resources`` where no node is left that could run it.
-        message: one sentence for people.
-        traceback: where an unexpected exception came from, for a report of the mistake.
+        engine: ``serial``, ``processes`` (of this machine; a script that uses them needs
+            ``if __name__ == "__main__":``) or ``ray``.
+        workers: tasks side by side; by default one for every ``cpus`` cores, or, with Ray, all that fit.
+        address: of a running Ray cluster, ``auto`` for the one on this machine; None starts one for the duration of
+            the call, unless the process has joined one already.
+        cpus: threads inside each task, in every engine; Ray also reserves as many cores.
+        gpus: GPUs, or a fraction of one, that Ray reserves for each task; the other engines reserve none.
+        retries: how often a task is tried again after it lost its worker.
     """
 
-    kind: str
-    message: str
-    traceback: str = ""
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """What came of a task: the function's value, or the error of its last attempt."""
-
-    name: str
-    value: Any = None
-    error: TaskError | None = None
-    attempts: int = 1
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to call and how, checked; see :func:`plgc.sources.engine.run_tasks`."""
-
-    function: Callable[..., Any]
-    engine: str
-    workers: int | None
-    cpus: int
-    gpus: float
-    address: str | None
-    retries: int
+    engine: str = "serial"
+    workers: int | None = None
+    address: str | None = None
+    cpus: int = 1
+    gpus: float = 0.0
+    retries: int = 2
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -78,25 +57,41 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Of one attempt; ``tries`` says how many attempts an error of its kind is worth, None for as many as allowed."""
+class Task:
+    """A name for messages, and the arguments of the function; they are sent to other processes by pickle."""
 
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskError:
+    """Why a task failed.
+
+    Attributes:
+        kind: that of the :class:`~plgc.runtime.errors.PLGCError`; ``unexpected`` for other exceptions; ``worker-died``
+            where the process or node that ran it is gone; ``no-resources`` where no node is left that could run it.
+        message: one sentence for people.
+        traceback: of an unexpected exception.
+    """
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of a task: the function's value, or the error of its last attempt."""
+
+    name: str
     value: Any = None
     error: TaskError | None = None
-    tries: int | None = 1
+    attempts: int = 1
 
 
-@dataclass
-class Job:
-    """A task with its place among the others, and how often it was tried."""
-
-    number: int
-    task: Task
-    attempts: int = 0
-
-
-class Ledger:
-    """Which tasks wait, and what came of those that are finished."""
+class TaskQueue:
+    """Tasks by number: those that wait, and the results of those that are finished."""
 
     def __init__(
         self,
@@ -105,58 +100,54 @@ class Ledger:
         progress: Progress,
         finished: Callable[[TaskResult], None] | None = None,
     ) -> None:
-        self.waiting = deque(Job(number, task) for number, task in enumerate(tasks))
+        self.tasks, self.attempts = tasks, [0] * len(tasks)
+        self.waiting = deque(range(len(tasks)))
         self.found: dict[int, TaskResult] = {}
-        self.total, self.most, self.progress, self.finished = len(tasks), retries + 1, progress, finished
+        self.most, self.progress, self.finished = retries + 1, progress, finished
 
     @property
     def unfinished(self) -> int:
-        """How many tasks wait or are under way."""
-        return self.total - len(self.found)
+        """How many tasks wait or are running."""
+        return len(self.tasks) - len(self.found)
 
-    def take(self) -> Job | None:
-        """The next task to begin; None where none waits."""
+    def take(self) -> int | None:
+        """The number of the next task to run; None where none waits."""
         return self.waiting.popleft() if self.waiting else None
 
-    def settle(self, job: Job, outcome: Outcome) -> None:
-        """Note the end of an attempt: the task is finished, or waits again, behind the others."""
-        job.attempts += 1
-        name, error = job.task.name, outcome.error
-        if error is not None and job.attempts < min(self.most, outcome.tries or self.most):
-            self.waiting.append(job)
-            self.progress(f"{name}: {error.message}; trying again", len(self.found), self.total)
+    def record(self, number: int, value: Any, error: TaskError | None) -> None:
+        """Record the end of an attempt: the task is finished, or waits again, behind the others."""
+        self.attempts[number] += 1
+        name, count = self.tasks[number].name, len(self.tasks)
+        if error is not None and self.attempts[number] < min(self.most, TRIES.get(error.kind, 1)):
+            self.waiting.append(number)
+            self.progress(f"{name}: {error.message}; trying again", len(self.found), count)
             return
-        result = self.found[job.number] = TaskResult(name, outcome.value, error, job.attempts)
+        result = self.found[number] = TaskResult(name, value, error, self.attempts[number])
         if self.finished is not None:
             self.finished(result)
-        self.progress(f"{name}: {error.message if error else 'done'}", len(self.found), self.total)
+        self.progress(f"{name}: {error.message if error else 'done'}", len(self.found), count)
 
     def results(self) -> list[TaskResult]:
-        """What came of all tasks, in their order."""
-        return [self.found[number] for number in range(self.total)]
+        """The results of all tasks, in their order."""
+        return [self.found[number] for number in range(len(self.tasks))]
 
 
-def attempt(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> Outcome:
-    """Call the function, wherever this runs; no exception leaves, since not every one can be sent."""
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], cpus: int) -> tuple[Any, TaskError | None]:
+    """Call the function, in whichever process this is; exceptions become text, since not all of them can be sent."""
     try:
         with cpu_threads(cpus):
-            return Outcome(function(*arguments))
+            return function(*arguments), None
     except PLGCError as error:
-        return Outcome(error=TaskError(error.kind, str(error)))
+        return None, TaskError(error.kind, str(error))
     except (Exception, SystemExit) as error:
-        return unexpected(error)
+        return None, unexpected(error)
 
 
-def unexpected(error: BaseException) -> Outcome:
-    """An exception that nobody meant: worth one more try."""
+def unexpected(error: BaseException) -> TaskError:
+    """An exception that is no :class:`PLGCError`."""
     text = str(error).strip().partition("\n")[0]
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Outcome(error=TaskError("unexpected", message, "".join(traceback.format_exception(error))), tries=2)
-
-
-def died(message: str) -> Outcome:
-    """Whatever ran the task is gone: worth as many tries as are allowed."""
-    return Outcome(error=TaskError("worker-died", message), tries=None)
+    return TaskError("unexpected", message, "".join(traceback.format_exception(error)))
 
 
 def cores() -> int:

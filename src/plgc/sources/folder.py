@@ -1,0 +1,224 @@
+"""Condense sources into a folder: those that are finished already are kept, those that fail are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.bare import BareGraph
+from plgc.method.condense import resolve_count
+from plgc.runtime.errors import GraphNotFoundError, PLGCError
+from plgc.runtime.files import check_writable
+from plgc.runtime.progress import Progress
+from plgc.sources.engine import Placement, Task, TaskResult, run_tasks
+from plgc.sources.manifest import (
+    MANIFEST,
+    SUFFIX,
+    Manifest,
+    ManifestEntry,
+    check_width,
+    file_digest,
+    load_sources,
+    open_entry,
+    start_manifest,
+)
+from plgc.sources.task import (
+    SourceOptions,
+    SourceRequest,
+    SourceTask,
+    condense_source,
+    read_graph,
+    source_checkpoints,
+    source_task,
+)
+from plgc.sources.workspace import wait_for_file, workspace
+
+SEED_STEP = 1000
+
+
+class SourcesError(PLGCError):
+    """Some sources could not be condensed; the others are in the folder.
+
+    Attributes:
+        failed: why, by name.
+        sources: those that are finished.
+    """
+
+    kind = "sources-failed"
+
+    def __init__(self, failed: Mapping[str, str], sources: Sources) -> None:
+        self.failed, self.sources = dict(failed), sources
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        super().__init__(
+            f"{len(failed)} of {len(failed) + len(sources.sources)} source(s) could not be condensed: {reasons}. The "
+            f"others are in {sources.folder}; running the same again does only what is missing"
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A finished source.
+
+    ``made`` is False, and the costs are 0 and None, where an earlier call had made it; ``replaced`` says that the
+    folder had another source of this name, made from another graph or with other options.
+    """
+
+    name: str
+    path: Path
+    entry: ManifestEntry
+    made: bool = True
+    seconds: float = 0.0
+    peak_memory_bytes: int | None = None
+    replaced: bool = False
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of one call, in its order; the folder may hold others."""
+
+    folder: Path
+    sources: tuple[Source, ...]
+    partition: dict[str, Any] | None = None
+
+    @property
+    def manifest(self) -> Path:
+        """Where the manifest is."""
+        return self.folder / MANIFEST
+
+    def load(self) -> list[CondensedGraph]:
+        """The condensed graphs of these sources, for :func:`plgc.reconstruct`."""
+        return load_sources(*(source.path for source in self.sources))
+
+
+def source_seed(seed: int, place: int) -> int:
+    """The seed of the source at a place, counted from 0: 1000 · (place + 1) + seed."""
+    return SEED_STEP * (place + 1) + seed
+
+
+def make_sources(
+    requests: Sequence[SourceRequest],
+    out: str | os.PathLike[str],
+    options: SourceOptions,
+    placement: Placement,
+    *,
+    seed: int,
+    shared_seed: bool,
+    partition: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Sources:
+    """Make the sources that are missing, one file each, and list every one in the manifest as soon as it is finished.
+
+    Raises:
+        SourcesError: some have failed; the others are finished.
+    """
+    folder = Path(out).absolute()
+    check_writable(folder / MANIFEST)
+    with workspace(folder) as private:
+        run = _Run(folder, start_manifest(out, partition), options, requests)
+        tasks: list[Task] = []
+        for request in requests:
+            own = seed if shared_seed else source_seed(seed, run.places[request.name])
+            try:
+                task = run.start(request, private, own)
+            except PLGCError as error:
+                run.fail(request.name, str(error))
+                continue
+            tasks += [] if task is None else [Task(request.name, (task,))]
+        if progress is not None and tasks:
+            progress(f"condensing {', '.join(task.name for task in tasks)}", 0, len(tasks))
+        run_tasks(condense_source, tasks, placement=placement, progress=progress, finished=run.finish)
+    names = [request.name for request in requests]
+    done = [replace(run.done[name], path=Path(out) / run.done[name].path.name) for name in names if name in run.done]
+    sources = Sources(Path(out), tuple(done), run.manifest.partition)
+    if run.failed:
+        raise SourcesError({name: run.failed[name] for name in names if name in run.failed}, sources)
+    return sources
+
+
+class _Run:
+    """The folder's manifest while sources are made, with those that are done and those that have failed."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, options: SourceOptions, requests: Sequence[SourceRequest]
+    ) -> None:
+        self.folder, self.manifest, self.options = folder, manifest, options
+        self.places = manifest.places([request.name for request in requests])
+        self.done: dict[str, Source] = {}
+        self.failed: dict[str, str] = {}
+
+    def start(self, request: SourceRequest, private: Path, seed: int) -> SourceTask | None:
+        """The task that makes a source; None where it is finished already."""
+        graph = request.read()
+        entry = self.manifest.find(request.name)
+        if entry is not None and self._is_finished(entry, request, graph, seed):
+            self.done[request.name] = Source(request.name, self.folder / entry.file, entry, made=False)
+            return None
+        if graph is None:
+            raise GraphNotFoundError(
+                "its graph is not here, and its file in the folder is missing or has other options"
+            )
+        return source_task(request, graph, private, seed, self.options)
+
+    def _is_finished(
+        self, entry: ManifestEntry, request: SourceRequest, graph: Path | BareGraph | None, seed: int
+    ) -> bool:
+        """Whether the file in the folder is what a task would make, as far as that can be told without making it."""
+        release, threads = self.options.release, self.options.compute.threads
+        try:
+            found = open_entry(self.folder, entry)
+            made = (found.method, found.seed, found.threads, found.settings, found.fingerprint is not None)
+            if made != ("plgc", seed, threads, self.options.recorded, release.fingerprint):
+                return False
+            if graph is None:
+                return request.nodes in (None, found.nodes_requested)
+            graph = read_graph(graph) if isinstance(graph, Path) else graph
+            size = (resolve_count(graph.num_own, request.ratio, request.nodes), graph.x.shape[1])
+        except PLGCError:
+            return False
+        same = (found.nodes_requested, found.num_features, found.seen) == (*size, graph.seen)
+        return same and (release.clip is not None or found.source == graph.counts)  # noisy files hide the counts
+
+    def finish(self, result: TaskResult) -> None:
+        """Move a finished task's file into the folder and list it in the manifest; or note why there is none."""
+        if result.error is not None:
+            self.fail(result.name, result.error.message)
+            return
+        made, seconds, peak = result.value
+        before = self.manifest.find(result.name)
+        wait_for_file(Path(made))
+        try:
+            condensed = CondensedGraph.load(made)
+            for other in self.manifest.sources:
+                if other is not before:
+                    check_width(result.name, condensed.num_features, other.name, other.features)
+        except PLGCError as error:
+            self.fail(result.name, str(error))
+            return
+        entry = ManifestEntry(
+            name=result.name,
+            file=f"{result.name}{SUFFIX}",
+            sha256=file_digest(made),
+            bytes=os.path.getsize(made),
+            nodes=condensed.num_nodes,
+            nodes_requested=condensed.nodes_requested,
+            features=condensed.num_features,
+            seed=condensed.seed,
+            place=self.places[result.name],
+            weight=1.0 if before is None else before.weight,
+            settings=self.options.published,
+        )
+        path = self.folder / entry.file
+        os.replace(made, path)
+        self.manifest = self.manifest.with_source(entry)
+        self.manifest.write(self.folder)
+        source_checkpoints(self.folder, result.name).clear_all()
+        replaced = before is not None and before.sha256 != entry.sha256
+        self.done[result.name] = Source(result.name, path, entry, True, seconds, peak, replaced)
+
+    def fail(self, name: str, reason: str) -> None:
+        """Note why a source could not be made."""
+        self.failed[name] = reason.removeprefix(f"{name}: ").rstrip(".")

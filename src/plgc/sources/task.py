@@ -1,0 +1,161 @@
+"""The task that condenses one source: what is requested, the options that all sources share, and the work itself.
+
+A task reads its graph from a file and writes its result to a file, in every engine: so all of them give the same bytes,
+and only paths are sent to workers.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from plgc.graphs.bare import BareGraph, bare_graph, strip_labels
+from plgc.graphs.formats.npz import save_npz
+from plgc.graphs.load import load_graph
+from plgc.graphs.seen import ALL, Seen
+from plgc.method.condense import choose_settings, condense
+from plgc.method.release import Release
+from plgc.method.settings import CondenseSettings
+from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
+from plgc.runtime.compute import Compute
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import write_atomically
+from plgc.runtime.provenance import peak_memory, reset_peak_memory
+from plgc.sources.engine import Placement
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How the sources of a call are condensed, the same for all."""
+
+    settings: CondenseSettings
+    release: Release
+    compute: Compute
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The settings as a condensed file records them."""
+        clip, noise = self.release.clip, self.release.noise
+        return {**self.settings.to_dict(), **({} if clip is None else {"clip": clip, "noise": noise})}
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The settings that the manifest names; all others are in the files."""
+        return {
+            "preset": self.settings.preset,
+            "min_cluster": self.settings.min_cluster,
+            "max_share": self.settings.max_share,
+            "clip": self.release.clip,
+            "noise": self.release.noise,
+            "fingerprint": self.release.fingerprint,
+            "threads": self.compute.threads,
+        }
+
+
+def source_options(
+    preset: str, settings: CondenseSettings | None, release: Release, compute: Compute, placement: Placement
+) -> SourceOptions:
+    """Put the options together and check them, before any work begins."""
+    if compute.threads is not None:
+        raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
+    if release.fingerprint and release.clip is not None:
+        raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
+    chosen = choose_settings(preset, settings, compute, release)
+    release = replace(release, noise=float(release.noise))  # as files record it
+    return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))
+
+
+@dataclass(frozen=True)
+class SourceRequest:
+    """A source to be made: its name, its graph, and its size.
+
+    ``graph`` is a path, a graph, or a function that makes the graph when it is needed; None where the graph is not at
+    hand, and the file that is in the folder already is to be kept.
+    """
+
+    name: str
+    graph: Path | Data | Callable[[], Data] | None
+    nodes: int | None
+    ratio: float | None
+
+    def read(self) -> Path | BareGraph | None:
+        """The graph without labels, under the name of the source; or its path."""
+        if self.graph is None or isinstance(self.graph, Path):
+            return self.graph
+        graph = copy.copy(self.graph if isinstance(self.graph, Data) else self.graph())  # a Data can be called, too
+        graph.name = self.name  # for error messages
+        return bare_graph(graph)
+
+
+@dataclass(frozen=True)
+class SourceTask:
+    """What a worker needs to condense one source: paths, size, seed and options."""
+
+    name: str
+    graph: str
+    folder: str
+    nodes: int | None
+    ratio: float | None
+    seed: int
+    options: SourceOptions
+    core: str | None = None
+    seen: Seen = ALL
+
+
+def source_task(
+    request: SourceRequest, graph: Path | BareGraph, folder: Path, seed: int, options: SourceOptions
+) -> SourceTask:
+    """The task of a source; a graph that is no file is written to the private folder, its core mask beside it."""
+    size, name = (request.nodes, request.ratio), request.name
+    if isinstance(graph, Path):
+        return SourceTask(name, str(graph), str(folder), *size, seed, options)
+    data = Data(x=graph.x, edge_index=graph.edge_index, edge_weight=graph.edge_weight, num_nodes=graph.num_nodes)
+    path, core = save_npz(data, folder / f"{name}.npz"), None
+    if graph.core_mask is not None:
+        content = io.BytesIO()
+        np.save(content, graph.core_mask.numpy())
+        core = str(write_atomically(folder / f"{name}.core.npy", content.getvalue()))
+    return SourceTask(name, str(path), str(folder), *size, seed, options, core, graph.seen)
+
+
+def read_graph(path: Path, core: str | None = None, seen: Seen = ALL) -> BareGraph:
+    """The graph of a file without labels, with a core mask from another."""
+    graph = replace(strip_labels(load_graph(path)), seen=seen)
+    return graph if core is None else replace(graph, core_mask=torch.from_numpy(np.load(core, allow_pickle=False)))
+
+
+def condense_source(task: SourceTask) -> tuple[str, float, int | None]:
+    """Condense one source; the file's path, in the private folder, the seconds and the peak memory in bytes.
+
+    The file has a name that no other attempt uses.
+    """
+    start, options = time.perf_counter(), task.options
+    reset_peak_memory(options.compute.device)
+    condensed = condense(
+        read_graph(Path(task.graph), task.core, task.seen),
+        nodes=task.nodes,
+        ratio=task.ratio,
+        seed=task.seed,
+        settings=options.settings,
+        compute=options.compute,
+        release=options.release,
+        checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
+    )
+    path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))
+    return str(path), time.perf_counter() - start, peak_memory(options.compute.device)
+
+
+def source_checkpoints(folder: Path, name: str) -> CheckpointFolder:
+    """Where a source that takes over a minute keeps checkpoints until it is finished: ``OUT/NAME.checkpoint``."""
+    return checkpoint_folder(None, folder / name)
