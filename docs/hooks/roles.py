@@ -13,7 +13,6 @@ import griffe
 
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr):`(~?)([\w.]+)`")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
-SAME = {"plgc.condense": "plgc.method.condense.condense"}  # the reference lists it under its module
 
 
 class Roles(griffe.Extension):
@@ -28,7 +27,7 @@ class Roles(griffe.Extension):
 
 def _link(role: re.Match[str], obj: griffe.Object) -> str:
     short, name = role.groups()
-    path = SAME.get(name, name) if name.startswith("plgc") else _absolute(name, obj)
+    path = name if name.startswith("plgc") else _absolute(name, obj)
     shown = name.rsplit(".", 1)[-1] if short else name
     return f'<autoref optional identifier="{path}"><code>{shown}</code></autoref>'
 
