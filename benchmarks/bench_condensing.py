@@ -8,7 +8,7 @@ from typing import Any
 
 import plgc
 from bench_graphs import bench_graph
-from plgc.graphs.generate import REDDIT, write_community_graph
+from community_graphs import REDDIT, write_community_graph
 from plgc.graphs.labels import training_labels
 from plgc.method import settings as config
 from plgc.method.settings import STRICT, CondenseSettings, Rung

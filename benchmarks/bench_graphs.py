@@ -9,8 +9,8 @@ from functools import cache
 from torch_geometric.data import Data
 
 import plgc
+from community_graphs import CommunityGraph, community_graph
 from plgc.graphs.derive import derive_features
-from plgc.graphs.generate import CommunityGraph, community_graph
 from plgc.runtime.errors import PLGCError
 
 ARXIV = "ogbn_arxiv_structure"

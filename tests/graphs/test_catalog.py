@@ -203,7 +203,7 @@ def test_every_pyg_dataset_named_exists_and_takes_its_options() -> None:
 
     from torch_geometric import datasets
 
-    for name, source in download.sources().items():
+    for name, source in download.DOWNLOADS.items():
         if name == "ogbn-arxiv":
             continue
         kind, _, options = source.origin.removeprefix("torch_geometric.datasets.").partition("(")

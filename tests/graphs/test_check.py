@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Data
 
-from plgc.graphs.check import as_features, check_condensable, check_structure, csr_features, node_count, take_rows
+from plgc.graphs.check import check_condensable, check_structure, node_count
+from plgc.graphs.features import as_features, csr_features, take_rows
 from plgc.runtime.errors import GraphError
 
 

@@ -20,7 +20,6 @@ from plgc.graphs import (
     load_graph,
     num_classes,
     save_npz,
-    training_subgraph,
     unlabelled,
 )
 from plgc.graphs.standard import symmetric_edges
@@ -310,7 +309,7 @@ def test_train_mask_alone_is_enough_and_needs_no_labels() -> None:
     assert loaded.split_origin == "the graph's own split"
 
 
-# What condensation sees, and the inductive cut
+# What condensation is given
 
 
 def test_unlabelled_keeps_features_and_edges_alone(demo_graph: Data) -> None:
@@ -319,34 +318,6 @@ def test_unlabelled_keeps_features_and_edges_alone(demo_graph: Data) -> None:
     assert bare.x is demo_graph.x
     weighted = load_graph(ring(edge_weight=torch.ones(NODES), y_multi=torch.ones(NODES, 2)))
     assert set(unlabelled(weighted).to_dict()) == {"x", "edge_index", "edge_weight", "num_nodes"}
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_training_subgraph_is_the_induced_one(demo_graph: Data, sparse: bool) -> None:
-    graph = load_graph(demo_graph)
-    if not sparse:
-        graph.x = graph.x.to_dense()
-    graph.edge_weight = torch.arange(graph.num_edges, dtype=torch.float32)
-    kept = demo_graph.train_mask.nonzero().flatten().numpy()
-    matrix = sp.csr_matrix((graph.edge_weight.numpy() + 1, graph.edge_index.numpy()), shape=(600, 600))
-    expected = matrix[kept][:, kept].tocoo()
-    cut = training_subgraph(graph)
-    assert cut.num_nodes == len(kept) == 80
-    np.testing.assert_array_equal(cut.edge_index.numpy(), np.stack([expected.row, expected.col]))
-    np.testing.assert_array_equal(cut.edge_weight.numpy() + 1, expected.data)
-    assert cut.x.layout == (torch.sparse_csr if sparse else torch.strided)
-    assert torch.equal(cut.x.to_dense(), demo_graph.x.to_dense()[kept])
-    assert torch.equal(cut.y, demo_graph.y[kept])
-    assert bool(cut.train_mask.all())
-    assert not bool((cut.val_mask | cut.test_mask).any())
-    assert cut.split_origin.endswith("training nodes only")
-    assert load_graph(cut).num_nodes == 80
-
-
-def test_a_graph_without_training_nodes_has_no_training_subgraph() -> None:
-    for graph in (ring(), ring(train_mask=torch.zeros(NODES, dtype=torch.bool))):
-        with pytest.raises(GraphError, match="no training nodes"):
-            training_subgraph(graph)
 
 
 # npz files

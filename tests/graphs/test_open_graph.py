@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs import citation_graph, load_graph, save_npz, training_subgraph
+from plgc.graphs import citation_graph, load_graph, save_npz, standard, training_subgraph
+from plgc.graphs.bare import strip_labels
 from plgc.graphs.derive import check_derived, checked_mark, derive_features, derived_of, mark_option
-from plgc.graphs.load import open_graph
+from plgc.graphs.load import choose_split, is_path, open_graph
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.partition import cut_parts, partition_nodes
 from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 
@@ -47,6 +50,8 @@ def test_an_opened_graph_draws_every_split_by_itself(seed: int) -> None:
         del graph[key]
     opened = open_graph(graph)
     assert not any(key in opened for key in MASKS)
+    alike(choose_split(opened, seed=seed), load_graph(graph, seed=seed))
+    assert not any(key in opened for key in MASKS)  # what was opened is not changed
     alike(load_graph(opened, seed=seed), load_graph(graph, seed=seed))
 
 
@@ -57,8 +62,29 @@ def test_an_opened_graph_has_all_its_splits(tmp_path: Path) -> None:
     for source in (graph, save_npz(graph, tmp_path / "ring.npz")):
         opened = open_graph(source)
         for split in (0, 1):
+            alike(choose_split(opened, split), load_graph(source, split=split))
             alike(load_graph(opened, split=split), load_graph(source, split=split))
         assert load_graph(opened, split=1).split_origin == "split 1 of 2"
+
+
+def test_a_graph_is_checked_and_brought_to_form_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Data] = []
+    monkeypatch.setattr(standard, "check_structure", checked.append)
+    graph = choose_split(open_graph(citation_graph(nodes=60, classes=3, features=20)))
+    assert strip_labels(graph).x is graph.x
+    assert len(checked) == 1
+
+
+def test_a_text_is_a_path_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("cora", "COAUTHOR_cs", "demo", "unknown"):
+        assert not is_path(name)
+    for name in ("x.npz", "X.CSV", "edges.tsv.gz", "g.graphml", "g.safetensors", "./cora", "a/b"):
+        assert is_path(name)
+    for name in ("cora", "unknown"):
+        (tmp_path / name).touch()
+    assert not is_path("cora")  # a name of the catalogue wins
+    assert is_path("unknown")
 
 
 def test_features_are_derived_while_loading() -> None:
@@ -88,11 +114,11 @@ def test_the_mark_reaches_the_file_and_is_checked(tmp_path: Path) -> None:
     graph = load_graph(citation_graph(nodes=120, classes=3, features=9), features="fastrp:8", features_seed=3)
     condensed = plgc.condense(graph, nodes=5)
     path = condensed.save(tmp_path / "c.safetensors")
-    assert CondensedGraph.load(path).seen == {"nodes": "all", "edges": "all", "derived": MARK}
+    assert CondensedGraph.load(path).seen == Seen(derived=MARK)
     for wrong in ({"features": "fastrp:8"}, {**MARK, "seed": True}, {**MARK, "features": ["fastrp:8"]}, "fastrp:8"):
-        condensed.seen["derived"] = wrong
+        damaged = replace(condensed, seen=Seen(derived=wrong))  # pyright: ignore[reportArgumentType]
         with pytest.raises(ArtifactError, match="damaged: it speaks of features"):
-            CondensedGraph.load(condensed.save(path))
+            CondensedGraph.load(damaged.save(path))
 
 
 def test_parts_carry_names_and_the_mark() -> None:

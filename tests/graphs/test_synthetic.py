@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
 from plgc.graphs import check_condensable, load_graph
-from plgc.graphs.check import to_scipy
+from plgc.graphs.features import to_scipy
 from plgc.graphs.synthetic import citation_graph
 from plgc.runtime.errors import SettingError
 

@@ -16,7 +16,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 FILES = (
     "runtime/test_damaged_files.py",
-    "graphs/test_tables_fuzz.py",
+    "graphs/formats/test_tables_fuzz.py",
     "runtime/test_safe_to_open.py",
     "runtime/test_files.py",
     "method/test_resume.py",
@@ -24,7 +24,7 @@ FILES = (
     "runtime/test_nothing_lost.py",
 )
 COUNTS = {"PLGC_FUZZ": "28000", "PLGC_KILLS": "50"}
-TABLES = 5  # kinds of tables that graphs/test_tables_fuzz.py shares its count among
+TABLES = 5  # kinds of tables that graphs/formats/test_tables_fuzz.py shares its count among
 
 
 def main() -> int:

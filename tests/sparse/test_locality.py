@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from plgc.graphs.generate import CommunityGraph, community_graph
+from community_graphs import CommunityGraph, community_graph
 from plgc.sparse import locality
 from plgc.sparse.locality import local_order
 

@@ -61,6 +61,7 @@ class Named:
 
     def open(self) -> Data:
         """Read the graph, and say what was guessed. Its split is not chosen yet: ``plgc.load_graph`` does that."""
+        from plgc.graphs.attributes import attribute
         from plgc.graphs.load import open_graph
 
         start = time.perf_counter()
@@ -73,16 +74,16 @@ class Named:
                 features=self.features,
                 features_seed=self.features_seed or 0,
             )
-        for note in data._store.get("notes", ()):
+        for note in attribute(data, "notes", ()):
             notice(note)
         detail(f"{described(data)}, read in {seconds(time.perf_counter() - start)}")
         return data
 
     def load(self, split: int = 0, seed: int = 0) -> Data:
         """Read the graph and choose its split."""
-        import plgc
+        from plgc.graphs.load import choose_split
 
-        return plgc.load_graph(self.open(), split=split, seed=seed)
+        return choose_split(self.open(), split, seed)
 
     def _columns(self) -> TableColumns | None:
         from plgc.graphs import TableColumns

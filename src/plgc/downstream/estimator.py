@@ -193,7 +193,7 @@ def node_values(data: Data, y: Any = None) -> tuple[np.ndarray, np.ndarray]:
         return values, values != -1
     if values.dtype.kind in "fb":
         return values, (values != -1) & np.isfinite(values)
-    column = column_of(values, words=True)
+    column = column_of(values, "word")
     if column.codes is None or column.words is None:
         raise LabelError(f"y holds {values.dtype} values, expected numbers or words")
     words = np.array([str(value) for value in values.tolist()])

@@ -1,4 +1,9 @@
-"""Graphs: loading, checking, splitting and making them. Everything here runs before, or beside, condensation."""
+"""Graphs: loading them from any source, checking them, bringing them to one form, and drawing views of them.
+
+``load`` is where every graph comes in, ``formats`` reads files and objects, ``catalog`` finds graphs by name, ``check``
+and ``standard`` make sure that every graph has one form, ``views`` cut and split it, ``labels`` and ``bare`` decide who
+is given labels. This package knows ``runtime`` alone: nothing of methods, models or scores.
+"""
 
 from plgc.graphs.catalog import GraphEntry, get_graph, list_graphs
 from plgc.graphs.check import check_condensable, check_structure

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.attributes import attribute
-from plgc.graphs.check import check_condensable
+from plgc.graphs.check import check_content
 from plgc.graphs.load import unlabelled
 from plgc.graphs.seen import ALL, Seen, seen_of
 from plgc.graphs.standard import standard_form
@@ -67,7 +67,7 @@ def strip_labels(graph: Data) -> BareGraph:
 
 
 def _checked(graph: Data, seen: Seen) -> BareGraph:
-    check_condensable(graph)
+    check_content(graph)
     assert graph.x is not None
     assert graph.edge_index is not None
     assert graph.num_nodes is not None

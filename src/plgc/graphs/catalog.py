@@ -1,6 +1,6 @@
-"""Graphs by name: a local folder first, then the cache, then a download.
+"""Graphs by name: from a local folder, else from the cache, else by a download.
 
-A name is looked for as ``$PLGC_DATA/NAME.npz``, then in the cache (``$PLGC_CACHE``, by default ``~/.cache/plgc``),
+A name is looked up as ``$PLGC_DATA/NAME.npz``, then in the cache (``$PLGC_CACHE``, by default ``~/.cache/plgc``),
 and is otherwise downloaded into the cache once. Case does not count, and ``-`` and ``_`` are the same; apart from
 that a name must match the whole file name.
 """
@@ -20,12 +20,13 @@ import numpy as np
 from torch_geometric.data import Data
 
 from plgc.graphs.check import node_count
-from plgc.graphs.download import Source, compact, sources
-from plgc.graphs.formats.npz import read_meta, save_npz
+from plgc.graphs.download import CACHE_VARIABLE, DOWNLOADS, Download, cache_folder, compact
+from plgc.graphs.formats.arrays import read_meta
+from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.synthetic import citation_graph
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 
-DATA_VARIABLE, CACHE_VARIABLE = "PLGC_DATA", "PLGC_CACHE"
+DATA_VARIABLE = "PLGC_DATA"
 EMBEDDED = "demo"
 
 
@@ -46,29 +47,25 @@ class GraphEntry:
 
 
 def list_graphs() -> list[GraphEntry]:
-    """Every graph that can be loaded by name, each once, in the order of look-up: local, cached, then the others."""
-    entries: dict[str, GraphEntry] = {}
-    for where, folder in (("PLGC_DATA", _data_folder()), ("cache", cache_folder())):
-        for path in _npz_files(folder):
-            key = normalised(path.stem)
-            if key != EMBEDDED or where == "PLGC_DATA":
-                entries.setdefault(key, GraphEntry(display_name(path.stem), where, **_counts(path)))
+    """Every graph that can be loaded by name, each once: those in ``$PLGC_DATA``, in the cache, then the others."""
+    entries = {
+        key: GraphEntry(display_name(path.stem), where, **_counts(path)) for key, (where, path) in _files().items()
+    }
     entries.setdefault(EMBEDDED, GraphEntry(EMBEDDED, "embedded", nodes=3000, edges=13500, features=1000, classes=7))
-    for name, source in sources().items():
-        facts = GraphEntry(name, "download", source.nodes, source.edges, source.features, source.classes)
-        entries.setdefault(name, facts)
+    for name, one in DOWNLOADS.items():
+        entries.setdefault(name, GraphEntry(name, "download", one.nodes, one.edges, one.features, one.classes))
     return list(entries.values())
 
 
 def get_graph(name: str) -> Path:
     """Return the npz file of a named graph, downloading it into the cache where needed.
 
-    The embedded demo graph is written to the cache, so that it too can be looked at as a file.
+    The embedded demo graph is written to the cache, so that there is a file of it too.
 
     Raises:
         GraphNotFoundError: no graph has that name, or it could not be downloaded.
     """
-    found = open_graph(name)
+    found = find_graph(name)
     if isinstance(found, Path):
         return found
     path = _cached(EMBEDDED)
@@ -76,21 +73,18 @@ def get_graph(name: str) -> Path:
     return path
 
 
-def open_graph(name: str) -> Path | Data:
+def find_graph(name: str) -> Path | Data:
     """Return the npz file of a named graph as :func:`get_graph` does, or the embedded graph itself."""
-    key = normalised(name)
-    if (path := _match(_data_folder(), key)) is not None:
-        return path
+    key, files = normalised(name), _files()
+    if key in files:
+        return files[key][1]
     if key == EMBEDDED:
         graph = citation_graph()
         graph.name = EMBEDDED
         return graph
-    if (path := _match(cache_folder(), key)) is not None:
-        return path
-    source = sources().get(key)
-    if source is None:
+    if key not in DOWNLOADS:
         raise GraphNotFoundError(_unknown(name))
-    return _download(key, source)
+    return _download(key, DOWNLOADS[key])
 
 
 def graph_file(name: str) -> Path | None:
@@ -98,16 +92,14 @@ def graph_file(name: str) -> Path | None:
 
     Nothing is downloaded.
     """
-    key = normalised(name)
-    if (path := _match(_data_folder(), key)) is not None or key == EMBEDDED:
-        return path
-    return _match(cache_folder(), key) or (_cached(key) if key in sources() else None)
+    key, files = normalised(name), _files()
+    return files[key][1] if key in files else _cached(key) if key in DOWNLOADS else None
 
 
 def is_known(name: str) -> bool:
     """Whether the catalogue has this name, without downloading anything."""
     key = normalised(name)
-    return key == EMBEDDED or key in sources() or any(_match(f, key) for f in (_data_folder(), cache_folder()))
+    return key == EMBEDDED or key in DOWNLOADS or key in _files()
 
 
 def normalised(name: str) -> str:
@@ -118,15 +110,7 @@ def normalised(name: str) -> str:
 def display_name(stem: str) -> str:
     """A file's name as the catalogue spells it: ours for a graph we know, else the file's own."""
     key = normalised(stem)
-    return key if key == EMBEDDED or key in sources() else stem
-
-
-def cache_folder() -> Path:
-    """``$PLGC_CACHE``, else ``plgc`` in the user's cache folder; it need not exist yet."""
-    if os.environ.get(CACHE_VARIABLE):
-        return Path(os.path.expanduser(os.environ[CACHE_VARIABLE]))
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "plgc"
+    return key if key == EMBEDDED or key in DOWNLOADS else stem
 
 
 def _data_folder() -> Path | None:
@@ -139,14 +123,17 @@ def _data_folder() -> Path | None:
     return folder
 
 
-def _npz_files(folder: Path | None) -> list[Path]:
-    if folder is None or not folder.is_dir():
-        return []
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() == ".npz" and p.name[0] != "." and p.is_file())
-
-
-def _match(folder: Path | None, key: str) -> Path | None:
-    return next((path for path in _npz_files(folder) if normalised(path.stem) == key), None)
+def _files() -> dict[str, tuple[str, Path]]:
+    """The npz files that are here, by normalised name: where each was found, and its path."""
+    found: dict[str, tuple[str, Path]] = {}
+    for where, folder in ((DATA_VARIABLE, _data_folder()), ("cache", cache_folder())):
+        for path in sorted(folder.iterdir()) if folder is not None and folder.is_dir() else ():
+            key = normalised(path.stem)
+            if where == "cache" and key == EMBEDDED:
+                continue  # it is always made anew
+            if path.suffix.lower() == ".npz" and path.name[0] != "." and path.is_file():
+                found.setdefault(key, (where, path))
+    return found
 
 
 def _counts(path: Path) -> dict[str, int | None]:
@@ -173,7 +160,7 @@ def _cached(key: str) -> Path:
     return cache_folder() / f"{key}.npz"
 
 
-def _download(name: str, source: Source) -> Path:
+def _download(name: str, source: Download) -> Path:
     path = _cached(name)
     hint = (
         f"Looked in {DATA_VARIABLE} ({os.environ.get(DATA_VARIABLE) or 'not set'}) and the cache ({path.parent}). "
@@ -187,9 +174,9 @@ def _download(name: str, source: Source) -> Path:
         raise GraphNotFoundError(_cache_trouble(path.parent, error)) from error
     try:
         data = source.fetch(work)
-        seen = (node_count(data), 0 if data.x is None else data.x.size(1))
-        if seen != (source.nodes, source.features):
-            raise GraphError(f"{seen[0]} nodes and {seen[1]} features came, not {source.nodes} and {source.features}")
+        got = (node_count(data), 0 if data.x is None else data.x.size(1))
+        if got != (source.nodes, source.features):
+            raise GraphError(f"{got[0]} nodes and {got[1]} features came, not {source.nodes} and {source.features}")
     except Exception as error:  # network, archive and conversion errors of many libraries
         reason = f"{type(error).__name__}: {error}"
         raise GraphNotFoundError(f"{name} could not be downloaded from {source.origin} ({reason}). {hint}") from error

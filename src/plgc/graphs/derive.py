@@ -1,10 +1,10 @@
-"""Features for graphs that come without: derived from the edges alone, never from labels, and the same for one seed.
+"""Features for graphs that have none: derived from the edges alone, never from labels; one seed gives one result.
 
 ``fastrp:128`` is FastRP (Chen et al., 2019): every node gets a sparse random row, rows are averaged over 1, 2, … hops
 of random walks, and the averages are added up, scaled to unit length each, with larger weights on farther ones.
 
-Such features are marked wherever they go, ``seen["derived"]`` of a graph and of what is condensed from it: a file made
-from them fits no graph whose features come from elsewhere, though both may have as many columns.
+How they were derived is recorded in ``seen.derived`` of the graph and of what is condensed from it: a file made from
+them fits no graph with other features, even where both have as many columns.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
+from plgc.graphs.seen import seen_of
 from plgc.runtime.errors import GraphError, SettingError
 
 KINDS = ("fastrp",)
 WEIGHTS = (0.0, 0.0, 1.0, 1.0)  # of the averages over one hop, two hops, …
 SPARSITY = 3  # one entry in so many of a random row is not zero
-DEGREE_POWER = -0.5  # how much less a node with many neighbours is heard
+DEGREE_POWER = -0.5  # of a node's share of all degrees: its random row counts less the more neighbours it has
 
 
 def parse_features(spec: str) -> tuple[str, int]:
-    """The kind and the width that a word such as ``fastrp:128`` names."""
+    """The kind and the width that a text such as ``fastrp:128`` gives."""
     kind, _, width = spec.partition(":")
     if kind not in KINDS or not width.isdecimal() or not 2 <= int(width) <= 65536:
         raise SettingError(f"features is {spec!r}: give {KINDS[0]} and a width from 2, as in {KINDS[0]}:128")
@@ -37,15 +39,15 @@ def parse_features(spec: str) -> tuple[str, int]:
 
 
 def derived_of(graph: Data) -> dict[str, Any] | None:
-    """The mark of a graph whose features are derived, ``{"features": "fastrp:128", "seed": 0}``; else None."""
-    return (graph._store.get("seen") or {}).get("derived")
+    """How a graph's features were derived, as ``{"features": "fastrp:128", "seed": 0}``; None: they are its own."""
+    return seen_of(graph).derived
 
 
 def checked_mark(value: Any) -> dict[str, Any]:
-    """The mark that a file claims, where it is one.
+    """Check what a file says on how features were derived.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not as :func:`derived_of` gives it.
     """
     if not isinstance(value, dict) or value.keys() != {"features", "seed"} or type(value["seed"]) is not int:
         raise ValueError(f"features derived as {value!r:.100}, not as in {{'features': 'fastrp:128', 'seed': 0}}")
@@ -63,12 +65,12 @@ def mark_option(mark: Mapping[str, Any]) -> str:
 
 
 def check_derived(made: Mapping[str, Any] | None, graph: Data, what: str) -> None:
-    """Raise :class:`GraphError` unless a graph's features come from where those of a file or model came from.
+    """Raise :class:`GraphError` unless a graph's features are derived as those of a file or model, or neither's are.
 
     Args:
-        made: the mark of the file or model; None where its features were a graph's own.
+        made: how those of the file or model were derived; None where they were a graph's own.
         graph: the graph that it is to be used on.
-        what: what to call it.
+        what: the file's or model's name in messages.
     """
     own = derived_of(graph)
     if made == own:
@@ -99,7 +101,7 @@ def derive_features(graph: Data, spec: str, seed: int = 0) -> Tensor:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise SettingError(f"features_seed is {seed!r}: give a whole number, 0 or more")
     assert graph.edge_index is not None
-    return fastrp(graph.edge_index, node_count(graph), width, seed, graph._store.get("edge_weight"))
+    return fastrp(graph.edge_index, node_count(graph), width, seed, attribute(graph, "edge_weight"))
 
 
 def fastrp(edge_index: Tensor, nodes: int, width: int, seed: int = 0, edge_weight: Tensor | None = None) -> Tensor:
@@ -109,8 +111,8 @@ def fastrp(edge_index: Tensor, nodes: int, width: int, seed: int = 0, edge_weigh
     degree = torch.zeros(nodes).index_add_(0, row, value)
     walk = torch.sparse_coo_tensor(edge_index, value / degree[row], (nodes, nodes), check_invariants=False)
     walk = walk.coalesce().to_sparse_csr()
-    heard = (degree / degree.sum().clamp(min=1)).clamp(min=1e-12).pow(DEGREE_POWER)
-    current = heard[:, None] * _sparse_rows(nodes, width, seed)
+    scale = (degree / degree.sum().clamp(min=1)).clamp(min=1e-12).pow(DEGREE_POWER)
+    current = scale[:, None] * _sparse_rows(nodes, width, seed)
     total = torch.zeros(nodes, width)
     for weight in WEIGHTS:
         current = walk @ current
@@ -120,7 +122,7 @@ def fastrp(edge_index: Tensor, nodes: int, width: int, seed: int = 0, edge_weigh
 
 
 def _sparse_rows(nodes: int, width: int, seed: int) -> Tensor:
-    """Random signs, most of them left out: distances are kept as by dense rows, for a third of the work."""
+    """Random signs, most of them zero: distances are kept as by dense rows, for a third of the work."""
     generator = torch.Generator().manual_seed(seed)
     draw = torch.randint(2 * SPARSITY, (nodes, width), generator=generator)
     return ((draw == 0).float() - (draw == 1).float()) * math.sqrt(SPARSITY)

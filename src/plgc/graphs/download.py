@@ -1,7 +1,8 @@
-"""What can be downloaded: PyG's own dataset classes, and OGB's raw files, which we read ourselves."""
+"""What can be downloaded: graphs of PyG's dataset classes, and of OGB's raw files, which are read here."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,21 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs.check import MASKS, as_features
+from plgc.graphs.check import MASKS
+from plgc.graphs.features import as_features
 
+CACHE_VARIABLE = "PLGC_CACHE"
 ARXIV_URL = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+HETEROPHILOUS = "HeterophilousGraphDataset"
 SPARSE_BELOW = 0.4  # downloaded features with a smaller share of non-zeros are stored as CSR
 
 
 @dataclass(frozen=True)
-class Source:
-    """A graph that can be downloaded: where from, its size, and a function that fetches it into a folder."""
+class Download:
+    """A graph that can be downloaded: where from, its size, and a function that fetches it into a folder.
+
+    ``edges`` counts both directions after loading, without self-loops; None where it is not known.
+    """
 
     origin: str
     nodes: int
@@ -27,6 +34,14 @@ class Source:
     features: int
     classes: int
     fetch: Callable[[Path], Data]
+
+
+def cache_folder() -> Path:
+    """``$PLGC_CACHE``, else ``plgc`` in the user's cache folder; it need not exist yet."""
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.path.expanduser(os.environ[CACHE_VARIABLE]))
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "plgc"
 
 
 def compact(data: Data) -> Data:
@@ -38,33 +53,9 @@ def compact(data: Data) -> Data:
     return data
 
 
-def sources() -> dict[str, Source]:
-    """What can be downloaded, by name. Edge counts are those after loading: both directions, no self-loops."""
-
-    def pyg(nodes: int, edges: int | None, features: int, classes: int, kind: str, **options: Any) -> Source:
-        origin = f"torch_geometric.datasets.{kind}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
-        return Source(origin, nodes, edges, features, classes, lambda folder: _pyg_dataset(folder, kind, options))
-
-    hetero = "HeterophilousGraphDataset"
-    return {
-        "cora": pyg(2708, 10556, 1433, 7, "Planetoid", name="Cora", split="public"),
-        "citeseer": pyg(3327, 9104, 3703, 6, "Planetoid", name="CiteSeer", split="public"),
-        "pubmed": pyg(19717, 88648, 500, 3, "Planetoid", name="PubMed", split="public"),
-        "amazon-photo": pyg(7650, 238162, 745, 8, "Amazon", name="Photo"),
-        "amazon-computers": pyg(13752, 491722, 767, 10, "Amazon", name="Computers"),
-        "coauthor-cs": pyg(18333, 163788, 6805, 15, "Coauthor", name="CS"),
-        "coauthor-physics": pyg(34493, 495924, 8415, 5, "Coauthor", name="Physics"),
-        "ogbn-arxiv": Source(ARXIV_URL, 169343, 2315598, 128, 40, _ogbn_arxiv),
-        "flickr": pyg(89250, 899756, 500, 7, "Flickr"),
-        "reddit": pyg(232965, 114615892, 602, 41, "Reddit"),
-        "actor": pyg(7600, 53318, 932, 5, "Actor"),
-        "wikics": pyg(11701, None, 300, 10, "WikiCS", is_undirected=True),
-        "roman-empire": pyg(22662, 65854, 300, 18, hetero, name="Roman-empire"),
-        "amazon-ratings": pyg(24492, 186100, 300, 5, hetero, name="Amazon-ratings"),
-        "minesweeper": pyg(10000, 78804, 7, 2, hetero, name="Minesweeper"),
-        "tolokers": pyg(11758, 1038000, 10, 2, hetero, name="Tolokers"),
-        "questions": pyg(48921, 307080, 301, 2, hetero, name="Questions"),
-    }
+def _pyg(nodes: int, edges: int | None, features: int, classes: int, kind: str, **options: Any) -> Download:
+    origin = f"torch_geometric.datasets.{kind}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
+    return Download(origin, nodes, edges, features, classes, lambda folder: _pyg_dataset(folder, kind, options))
 
 
 def _pyg_dataset(folder: Path, kind: str, options: Mapping[str, Any]) -> Data:
@@ -74,7 +65,7 @@ def _pyg_dataset(folder: Path, kind: str, options: Mapping[str, Any]) -> Data:
 
 
 def _ogbn_arxiv(folder: Path) -> Data:
-    """Read OGB's raw files ourselves: its own package cannot open its cache with torch 2.6 and later."""
+    """Read OGB's raw files: its own package cannot open its cache with torch 2.6 and later."""
     from torch_geometric.data import download_url, extract_zip
 
     extract_zip(download_url(ARXIV_URL, str(folder)), str(folder))
@@ -95,3 +86,24 @@ def _ogbn_arxiv(folder: Path) -> Data:
 
 def _csv(path: Path, dtype: Any) -> np.ndarray:
     return np.loadtxt(path, delimiter=",", dtype=dtype, ndmin=2)
+
+
+DOWNLOADS = {
+    "cora": _pyg(2708, 10556, 1433, 7, "Planetoid", name="Cora", split="public"),
+    "citeseer": _pyg(3327, 9104, 3703, 6, "Planetoid", name="CiteSeer", split="public"),
+    "pubmed": _pyg(19717, 88648, 500, 3, "Planetoid", name="PubMed", split="public"),
+    "amazon-photo": _pyg(7650, 238162, 745, 8, "Amazon", name="Photo"),
+    "amazon-computers": _pyg(13752, 491722, 767, 10, "Amazon", name="Computers"),
+    "coauthor-cs": _pyg(18333, 163788, 6805, 15, "Coauthor", name="CS"),
+    "coauthor-physics": _pyg(34493, 495924, 8415, 5, "Coauthor", name="Physics"),
+    "ogbn-arxiv": Download(ARXIV_URL, 169343, 2315598, 128, 40, _ogbn_arxiv),
+    "flickr": _pyg(89250, 899756, 500, 7, "Flickr"),
+    "reddit": _pyg(232965, 114615892, 602, 41, "Reddit"),
+    "actor": _pyg(7600, 53318, 932, 5, "Actor"),
+    "wikics": _pyg(11701, None, 300, 10, "WikiCS", is_undirected=True),
+    "roman-empire": _pyg(22662, 65854, 300, 18, HETEROPHILOUS, name="Roman-empire"),
+    "amazon-ratings": _pyg(24492, 186100, 300, 5, HETEROPHILOUS, name="Amazon-ratings"),
+    "minesweeper": _pyg(10000, 78804, 7, 2, HETEROPHILOUS, name="Minesweeper"),
+    "tolokers": _pyg(11758, 1038000, 10, 2, HETEROPHILOUS, name="Tolokers"),
+    "questions": _pyg(48921, 307080, 301, 2, HETEROPHILOUS, name="Questions"),
+}

@@ -1,50 +1,88 @@
-"""Every graph in one form: features, edges in both directions once and sorted, labels, and one chosen split."""
+"""Every graph in one form: features, edges in both directions once and sorted, labels, names, and one chosen split."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.check import MASKS, as_features, check_structure, node_count
-from plgc.graphs.order import in_order
+from plgc.graphs.attributes import attribute
+from plgc.graphs.check import BLOCK_EDGES, MASKS, check_structure, node_count
+from plgc.graphs.features import as_features
 from plgc.graphs.views.splits import PER_CLASS, generated_split
 from plgc.runtime.errors import GraphError, SettingError
-from plgc.runtime.mapped import is_mapped
+from plgc.runtime.mapped import is_mapped, release
+
+NAMES = ("node_ids", "class_names", "feature_names", "notes")
 
 
 def standard_form(raw: Data) -> Data:
-    """Features, edges and labels in the form of :func:`load_graph`."""
+    """Features, edges, labels and names in the form of :func:`plgc.load_graph`, checked; without a split."""
     nodes = node_count(raw)
     try:
         raw.x = as_features(raw.x)
         check_structure(raw)
     except GraphError as error:
         raise GraphError(f"{raw.name}: {error}") from error
-    edge_index, weight = raw["edge_index"], raw._store.get("edge_weight")
-    edge_index = edge_index.detach().cpu()
+    edge_index, weight = raw["edge_index"].detach().cpu(), attribute(raw, "edge_weight")
     weight = None if weight is None else weight.detach().cpu().flatten().to(torch.float32)
     if not in_order(edge_index, nodes, weight):
         edge_index, weight = symmetric_edges(edge_index, nodes, weight)
     elif not is_mapped(edge_index):
         edge_index = edge_index.to(torch.int64, copy=True).contiguous()
         weight = None if weight is None else weight.clone()
-    data = Data(x=raw.x, edge_index=edge_index, num_nodes=nodes, name=raw.name)
-    if weight is not None:
-        data.edge_weight = weight
-    if raw._store.get("core_mask") is not None:
+    data = Data(x=raw.x, edge_index=edge_index, edge_weight=weight, num_nodes=nodes, name=raw.name)
+    if "core_mask" in raw:
         data.core_mask = _core_mask(raw["core_mask"], nodes, raw.name)
-    if raw._store.get("y") is not None:
+    if "y" in raw:
         y = _labels(raw.y, nodes, raw.name)
-        if bool((y >= 0).any()):
-            data.y = y
-    if raw._store.get("y_multi") is not None:
+        data.y = y if bool((y >= 0).any()) else None
+    if "y_multi" in raw:
         if raw.y_multi.dim() != 2 or raw.y_multi.size(0) != nodes:
             raise GraphError(f"{raw.name}: y_multi has shape {list(raw.y_multi.shape)}, expected [{nodes}, C]")
         data.y_multi = raw.y_multi.detach().cpu().clone()
+    _copy_names(data, raw)
     return data
+
+
+def in_order(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> bool:
+    """Whether edges already are symmetric, strictly sorted by (row, column) and no self-loops; weights likewise.
+
+    One pass in little memory. Every edge is hashed to 64 bits; the sums of both directions are equal where each edge
+    has its mirror image. That they are equal by chance has a probability of about 2⁻⁶⁴, and building Â compares the
+    two directions one by one once more.
+
+    Args:
+        edge_index: integers [2, E], all from 0 to ``nodes`` − 1.
+        nodes: N, below 2³¹.
+        weight: float32 [E]; those of an edge's two directions must be the same.
+    """
+    last, count, total = -1, 0, 0  # edges to larger nodes count plus, those to smaller nodes minus
+    for start in range(0, edge_index.shape[1], BLOCK_EDGES):
+        row, column = edge_index[:, start : start + BLOCK_EDGES].numpy().astype(np.int64)
+        key = row * nodes + column
+        if key[0] <= last or (key[1:] <= key[:-1]).any() or (row == column).any():
+            return False
+        last = int(key[-1])
+        up = row < column
+        mixed = _hash(np.where(up, key, column * nodes + row).view(np.uint64))
+        if weight is not None:
+            mixed = _hash(mixed ^ weight[start : start + BLOCK_EDGES].numpy().view(np.uint32))
+        total += int(mixed[up].sum(dtype=np.uint64)) - int(mixed[~up].sum(dtype=np.uint64))
+        count += 2 * int(up.sum()) - len(up)
+        release(edge_index)
+    return count == 0 and total % 2**64 == 0
+
+
+def _hash(key: np.ndarray) -> np.ndarray:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the key changes half of the result's."""
+    key = key + np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return key ^ (key >> np.uint64(31))
 
 
 def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
@@ -64,10 +102,47 @@ def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None
     return torch.stack([key // nodes, key % nodes]), weight
 
 
+def set_split(data: Data, split: int, seed: int) -> None:
+    """Replace a graph's masks, if it has any, by those of one split; else generate a split from its labels."""
+    name, nodes = data.name, node_count(data)
+    given = {key: _mask(data[key], key, nodes, name) for key in MASKS if key in data}
+    if given and "train_mask" not in given:
+        raise GraphError(f"{name} has {', '.join(given)} but no train_mask: give it too, or none of them")
+    counts = {mask.size(1) for mask in given.values() if mask.size(1) > 1}
+    if len(counts) > 1:
+        shapes = ", ".join(f"{key} {mask.size(1)}" for key, mask in given.items())
+        raise GraphError(f"{name}: the masks disagree on the number of splits ({shapes})")
+    total = counts.pop() if counts else 1
+    if not 0 <= split < total:
+        many = f"{total} splits (0 to {total - 1})" if total > 1 else "one split (0)" if given else "no fixed splits"
+        other = "; a generated split is drawn by seed" if not given else ""
+        raise SettingError(f"split={split}, but {name} has {many}{other}")
+    if given:
+        for key in MASKS:
+            mask = given.get(key, torch.zeros(nodes, 1, dtype=torch.bool))
+            data[key] = mask[:, split if mask.size(1) > 1 else 0].clone()
+        own = attribute(data, "split_origin")
+        own = own if isinstance(own, str) else "the graph's own split"
+        data.split_origin = f"split {split} of {total}" if total > 1 else own
+        both = (data.train_mask & data.test_mask).nonzero().flatten()
+        if both.numel():
+            raise GraphError(
+                f"{name}: {both.numel()} node(s) are in train_mask and test_mask at once, the first is node "
+                f"{int(both[0])}: a node can be in one only"
+            )
+    elif "y" in data:
+        data.train_mask, data.val_mask, data.test_mask = generated_split(data["y"], seed)
+        data.split_origin = (
+            f"generated split, seed {seed} ({PER_CLASS} per class, {int(data.val_mask.sum())} validation, rest test)"
+        )
+    else:
+        data.split_origin = "no split (the graph has no labels)"
+
+
 def _core_mask(mask: Any, nodes: int, name: str) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (nodes,):
-        seen = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise GraphError(f"{name}: core_mask is {seen}, expected one boolean for each of the {nodes} nodes")
+        got = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise GraphError(f"{name}: core_mask is {got}, expected one boolean for each of the {nodes} nodes")
     if int(mask.sum()) < 2:
         raise GraphError(
             f"{name}: core_mask marks {int(mask.sum())} node(s) as the graph's own: it must mark at least 2"
@@ -94,49 +169,11 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     return labels
 
 
-def set_split(data: Data, raw: Data, split: int, seed: int) -> None:
-    """Give ``data`` its masks: the chosen one of the source's splits, or a generated one."""
-    name, nodes = data.name, node_count(data)
-    given = {key: _mask(raw[key], key, nodes, name) for key in MASKS if raw._store.get(key) is not None}
-    if given and "train_mask" not in given:
-        raise GraphError(f"{name} has {', '.join(given)} but no train_mask: give it too, or none of them")
-    counts = {mask.size(1) for mask in given.values() if mask.size(1) > 1}
-    if len(counts) > 1:
-        shapes = ", ".join(f"{key} {mask.size(1)}" for key, mask in given.items())
-        raise GraphError(f"{name}: the masks disagree on the number of splits ({shapes})")
-    total = counts.pop() if counts else 1
-    if not 0 <= split < total:
-        many = f"{total} splits (0 to {total - 1})" if total > 1 else "one split (0)" if given else "no fixed splits"
-        other = "; a generated split is drawn by seed" if not given else ""
-        raise SettingError(f"split={split}, but {name} has {many}{other}")
-    if given:
-        for key in MASKS:
-            mask = given.get(key, torch.zeros(nodes, 1, dtype=torch.bool))
-            data[key] = mask[:, split if mask.size(1) > 1 else 0].clone()
-        own = raw._store.get("split_origin")
-        data.split_origin = (
-            f"split {split} of {total}" if total > 1 else own if isinstance(own, str) else "the graph's own split"
-        )
-        both = (data.train_mask & data.test_mask).nonzero().flatten()
-        if both.numel():
-            raise GraphError(
-                f"{name}: {both.numel()} node(s) are in train_mask and test_mask at once, the first is node "
-                f"{int(both[0])}: a node can be in one only"
-            )
-    elif data._store.get("y") is not None:
-        data.train_mask, data.val_mask, data.test_mask = generated_split(data["y"], seed)
-        data.split_origin = (
-            f"generated split, seed {seed} ({PER_CLASS} per class, {int(data.val_mask.sum())} validation, rest test)"
-        )
-    else:
-        data.split_origin = "no split (the graph has no labels)"
-
-
 def _mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
     """A mask as bool [N, S]."""
     if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
-        seen = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise GraphError(f"{name}: {key} holds {seen} values, expected booleans")
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise GraphError(f"{name}: {key} holds {got} values, expected booleans")
     mask = mask.detach().cpu()
     if mask.dtype != torch.bool and bool(((mask != 0) & (mask != 1)).any()):
         raise GraphError(f"{name}: {key} holds values other than 0 and 1 (up to {int(mask.max())}), expected booleans")
@@ -149,3 +186,15 @@ def _mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
             f"{name}: {key} has shape {list(mask.shape)}, but the graph has {nodes} nodes: expected [N] or [S, N]"
         )
     return mask.to(torch.bool)
+
+
+def _copy_names(data: Data, raw: Data) -> None:
+    """Copy the names of nodes, classes and features, and the notes; there must be as many as things to be named."""
+    for key in NAMES:
+        if key in raw:
+            data[key] = list(raw[key])
+    for key, count in (("node_ids", node_count(data)), ("feature_names", 0 if data.x is None else data.x.size(1))):
+        if key in data and len(data[key]) != count:
+            raise GraphError(f"{data.name}: {key} has {len(data[key])} entries, expected {count}")
+    if "class_names" in data and "y" in data and len(data["class_names"]) <= int(data["y"].max()):
+        raise GraphError(f"{data.name}: {len(data['class_names'])} class names, but a label is {int(data['y'].max())}")

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs.check import from_scipy
+from plgc.graphs.features import from_scipy
 from plgc.graphs.views.splits import generated_split
 from plgc.runtime.errors import SettingError
 

@@ -18,7 +18,7 @@ from plgc.method.stage_two import synthesise
 
 @dataclass(frozen=True)
 class Condensation:
-    """What the alternation ends with: encoders θ', pseudo-labels Ỹ and synthetic features X' (None without stage II)."""
+    """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'."""
 
     stage: StageOne
     labels: PseudoLabels

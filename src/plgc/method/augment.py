@@ -16,7 +16,7 @@ from plgc.sparse.adjacency import Adjacency, draw_kept, keep_edges
 
 @dataclass(frozen=True)
 class View:
-    """One augmented look at the graph: Â with fewer edges, and which feature columns are visible."""
+    """One augmentation of the graph: Â with fewer edges, and which feature columns are visible."""
 
     adjacency: Adjacency
     feature_mask: Tensor | None
@@ -25,7 +25,7 @@ class View:
 def draw_view(
     adjacency: Adjacency, num_features: int, edge_drop: float, feature_mask: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw which feature columns [f] and which edges (:func:`plgc.sparse.adjacency.draw_kept`) a view has; empty for all."""
+    """Draw which feature columns [f] and which edges (:func:`draw_kept`) a view keeps; empty tensors keep all."""
     visible = torch.empty(0, device=generator.device)
     if feature_mask > 0.0:
         drawn = torch.rand(num_features, generator=generator, device=generator.device) >= feature_mask

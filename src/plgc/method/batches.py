@@ -15,6 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from plgc.graphs.features import row_entries, take_rows
 from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
@@ -23,9 +24,8 @@ from plgc.runtime.compute import UNITS
 from plgc.runtime.errors import SettingError
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features
-from plgc.sparse.inputs import Inputs, take_rows
+from plgc.sparse.inputs import Inputs
 from plgc.sparse.locality import local_order
-from plgc.sparse.product import row_entries
 
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little

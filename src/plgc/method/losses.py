@@ -71,7 +71,7 @@ def swapped_prediction_loss(
 
 
 def prototype_scores(view: list[Tensor], prototypes: Tensor, scale: float = 1.0) -> Tensor:
-    """z_nᵀ ỹ_k: the mean over encoders of the cosine to that encoder's part of the prototype, in one product, [N, K]."""
+    """z_nᵀ ỹ_k, [N, K]: the mean over encoders of the cosine to that encoder's part of the prototype."""
     embedding = torch.cat([F.normalize(part, dim=1) for part in view], dim=1)
     parts = prototypes.split([part.shape[1] for part in view], dim=1)
     vectors = torch.cat([F.normalize(part, dim=1) for part in parts], dim=1)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from plgc.method.encoder import KINDS
 from plgc.runtime.compute import PRECISIONS
 from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
 from plgc.sparse.inputs import SCALINGS
 
 T = TypeVar("T")
@@ -22,10 +23,6 @@ T = TypeVar("T")
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise SettingError(message)
-
-
-def _check_rate(name: str, value: float) -> None:
-    _require(0.0 <= value < 1.0, f"{name} is {value}: a rate must be at least 0 and below 1")
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,10 @@ class Branch:
     feature_mask: float = 0.1
 
     def __post_init__(self) -> None:
-        _require(self.kind in KINDS, f"unknown GNN kind {self.kind!r}: choose one of {', '.join(KINDS)}")
-        for name in ("hidden", "width"):
-            _require(getattr(self, name) >= 2, f"{name} is {getattr(self, name)}: an encoder needs at least 2 columns")
-        _require(self.layers >= 1, f"layers is {self.layers}: an encoder needs at least 1")
-        _check_rate("edge_drop", self.edge_drop)
-        _check_rate("feature_mask", self.feature_mask)
+        check_ranges(
+            self,
+            {"kind": KINDS, "hidden width": "[2, inf)", "layers": "[1, inf)", "edge_drop feature_mask": "[0, 1)"},
+        )
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Rung:
 
     def __post_init__(self) -> None:
         _require(len(self.branches) >= 1, "branches is empty: stage I needs at least one encoder")
-        _require(0.0 <= self.agreement <= 1.0, f"agreement is {self.agreement}: it lies between 0 and 1")
+        check_ranges(self, {"agreement": "[0, 1]"})
 
 
 @dataclass(frozen=True)
@@ -99,13 +94,15 @@ class PseudoLabelSettings:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "temperature", "epsilon", "tolerance"):
-            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: it must be above 0")
-        for name in ("round_epochs", "max_rounds", "max_iterations"):
-            _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: it must be at least 1")
-        for name in ("min_gain", "swap", "decorrelation", "refinements"):
-            _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}: it must not be negative")
-        _require(self.precision in PRECISIONS, f"precision is {self.precision!r}: choose {' or '.join(PRECISIONS)}")
+        check_ranges(
+            self,
+            {
+                "learning_rate temperature epsilon tolerance": "(0, inf)",
+                "round_epochs max_rounds max_iterations": "[1, inf)",
+                "min_gain swap decorrelation refinements": "[0, inf)",
+                "precision": PRECISIONS,
+            },
+        )
         _require(self.swap > 0 or self.decorrelation > 0, "swap and decorrelation are both 0: nothing would be learned")
 
     def sinkhorn_rules(self, temperature: float = 1.0) -> dict[str, Any]:
@@ -133,9 +130,7 @@ class SynthesisSettings:
     learning_rate: float = 1e-2
 
     def __post_init__(self) -> None:
-        _require(self.start in ("means", "nodes"), f"start is {self.start!r}: choose means or nodes")
-        _require(self.steps >= 0, f"steps is {self.steps}: it must not be negative")
-        _require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}: it must be above 0")
+        check_ranges(self, {"start": ("means", "nodes"), "steps": "[0, inf)", "learning_rate": "(0, inf)"})
 
 
 # Settled on validation labels of Cora, Citeseer, Pubmed, Photo and Coauthor CS: where twins agree, one wide encoder
@@ -185,14 +180,11 @@ class CondenseSettings:
     max_share: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.min_cluster >= 1, f"min_cluster is {self.min_cluster}: it must be at least 1")
-        _require(0.0 < self.max_share <= 1.0, f"max_share is {self.max_share}: it must lie above 0 and be at most 1")
+        check_ranges(self, {"min_cluster probe_epochs": "[1, inf)", "max_share": "(0, 1]", "scaling": SCALINGS})
         if self.min_cluster > 1 or self.max_share < 1:
             object.__setattr__(self, "synthesis", replace(self.synthesis, start="means"))
-        _require(self.scaling in SCALINGS, f"unknown feature scaling {self.scaling!r}: choose {', '.join(SCALINGS)}")
         _require(len(self.ladder) >= 1, "ladder is empty: name at least one rung of encoders")
         _require(self.ladder[-1].agreement == 0.0, "the ladder's last rung must have agreement 0, to catch every graph")
-        _require(self.probe_epochs >= 1, f"probe_epochs is {self.probe_epochs}: it must be at least 1")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and TOML: the same before and after a trip through a file."""

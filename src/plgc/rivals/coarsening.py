@@ -25,7 +25,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from plgc.graphs.check import to_scipy
+from plgc.graphs.features import to_scipy
 from plgc.runtime.errors import GraphError, LabelError, SettingError
 
 RAISE = 1.25  # of the size limit, when nothing fits

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
 
 PRECISIONS = ("float32", "bfloat16")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -31,12 +32,9 @@ class Compute:
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise SettingError(f"threads is {self.threads}: at least 1 is needed")
+        check_ranges(self, {"threads": "[1, inf)", "precision": PRECISIONS})
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_memory(self.memory))
-        if self.precision not in (None, *PRECISIONS):
-            raise SettingError(f"precision is {self.precision!r}: choose {' or '.join(PRECISIONS)}")
         check_precision(self.precision or "float32", self.device)
 
     @property
@@ -67,8 +65,6 @@ def cpu_threads(threads: int | None) -> Iterator[int]:
     """Compute with this many CPU threads, and put things back afterwards."""
     before = torch.get_num_threads()
     if threads is not None:
-        if threads < 1:
-            raise SettingError(f"threads is {threads}: at least 1 is needed")
         torch.set_num_threads(threads)
     try:
         yield torch.get_num_threads()

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from plgc.graphs import catalog
 from plgc.graphs.attributes import attribute
-from plgc.graphs.load import load_graph
+from plgc.graphs.load import is_path, load_graph
 from plgc.runtime.errors import GraphNotFoundError, SettingError
 
 Graph = str | os.PathLike[str] | Data
@@ -30,8 +30,8 @@ def locate(graph: Graph) -> Path | Data:
     if isinstance(graph, Data):
         return graph
     if isinstance(graph, str):
-        if _is_name(graph):
-            found = catalog.open_graph(graph)
+        if not is_path(graph):
+            found = catalog.find_graph(graph)
             return found if isinstance(found, Data) else found.absolute()
         graph = os.path.expanduser(graph)
     elif not isinstance(graph, os.PathLike):
@@ -66,15 +66,9 @@ def _own_name(graph: Graph) -> str:
     if isinstance(graph, Data):
         name = attribute(graph, "name")
         return name if isinstance(name, str) else "graph"
-    if isinstance(graph, str) and _is_name(graph):
+    if isinstance(graph, str) and not is_path(graph):
         return catalog.display_name(graph)
     return Path(graph).stem
-
-
-def _is_name(graph: str) -> bool:
-    """Whether :func:`plgc.load_graph` takes this for a name of the catalogue, not for a path."""
-    bare = Path(graph).name == graph and not graph.lower().endswith(".npz")
-    return bare and (catalog.is_known(graph) or not os.path.exists(graph))
 
 
 def _check_names(names: Sequence[str], count: int) -> list[str]:

@@ -11,12 +11,13 @@ from torch_geometric.data import Data
 
 from plgc.graphs.attributes import attribute
 from plgc.graphs.bare import BareGraph
+from plgc.graphs.features import take_rows
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features, StoredFeatures, row_norms, sparse_features
 from plgc.sparse.locality import local_order
-from plgc.sparse.product import index_dtype, row_entries
+from plgc.sparse.product import index_dtype
 
 SCALINGS = ("auto", "l1", "l2", "none")
 NORMS = {"l1": 1.0, "l2": 2.0}
@@ -91,8 +92,8 @@ def prepare(
         scaling: of the rows of X, see :func:`scale_rows`.
         device: where to compute.
         reorder: allow another order of the nodes, for work whose results do not name nodes. On a CPU a graph too large
-            for the cache then has neighbours close together (:mod:`plgc.sparse.locality`), and ``order`` says which node
-            each row is; on a GPU finding that order would take longer than it saves.
+            for the cache is put into an order with neighbours close together (:mod:`plgc.sparse.locality`), and
+            ``order`` says which node each row is; on a GPU finding that order would take longer than it saves.
         keep_stored: leave features that lie in a file, or are float16, where they are
             (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
         scaled: the scaled features, where another graph with the same X has been prepared.
@@ -132,15 +133,6 @@ def _features(x: Tensor, scaling: str, device: torch.device, order: Tensor | Non
     if x.layout == torch.sparse_csr:  # few values, scaled here so that they are the same on every device
         return sparse_features(scale_rows(x.to(torch.float32), scaling).to(device))
     return scale_rows(x.to(device=device, dtype=torch.float32), scaling)
-
-
-def take_rows(x: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of a dense or CSR matrix, in the order they are named."""
-    if x.layout != torch.sparse_csr:
-        return mapped.gather(x, rows)
-    crow, entry = row_entries(x.crow_indices(), rows)
-    shape = (len(rows), x.shape[1])
-    return torch.sparse_csr_tensor(crow, x.col_indices()[entry], x.values()[entry], shape, check_invariants=False)
 
 
 def _density(x: Tensor) -> float:

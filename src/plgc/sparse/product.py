@@ -24,15 +24,6 @@ def index_dtype(*sizes: int) -> torch.dtype:
     return torch.int32 if max(sizes) <= INT32_LIMIT else torch.int64
 
 
-def row_entries(crow: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Where some rows of a CSR matrix are stored: their own ``crow``, were they alone [n + 1], and their entries."""
-    counts = crow.diff()[rows]
-    starts = torch.zeros(len(rows) + 1, dtype=crow.dtype, device=crow.device)
-    torch.cumsum(counts, 0, out=starts[1:])
-    entries = torch.arange(int(starts[-1]), dtype=crow.dtype, device=crow.device)
-    return starts, entries + (crow[:-1][rows] - starts[:-1]).repeat_interleave(counts)
-
-
 def multiply(matrix: Tensor, dense: Tensor) -> Tensor:
     """``matrix @ dense`` for a CSR matrix, without gradients."""
     if dense.is_cuda and gpu_product.can_multiply(matrix, dense):

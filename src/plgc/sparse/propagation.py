@@ -9,8 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from plgc.graphs.features import row_entries
 from plgc.sparse.adjacency import Adjacency, csr, kept_entries
-from plgc.sparse.product import SparseProduct, row_entries
+from plgc.sparse.product import SparseProduct
 
 
 def propagate(adjacency: Adjacency | None, hidden: Tensor, steps: int = 1) -> Tensor:

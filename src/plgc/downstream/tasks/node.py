@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from plgc.downstream.embedder import unit_parts
 from plgc.downstream.head import Head, HeadSettings, fit_head
 from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
+from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import node_labels, num_classes
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs
@@ -24,7 +25,7 @@ def fit_head_on(
 ) -> Head:
     """Train a head on the labels of the nodes ``labelled``; with ``validate`` keep the best epoch by validation labels.
 
-    Both come from :func:`plgc.graphs.views.labelled.choose_labels`. ``inputs`` has the Â that smooths predictions.
+    Both come from :func:`plgc.graphs.labels.choose_labels`. ``inputs`` has the Â that smooths predictions.
     """
     y = node_labels(graph).to(embedding.device)
     rows = unit_parts(embedding, embedding.mean(0), parts) if validate else embedding

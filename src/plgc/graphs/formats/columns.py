@@ -1,4 +1,4 @@
-"""What each column of a table is for: named by the user, or guessed from its name or place and announced."""
+"""The role of each column of a table: named by the user, or guessed from its name or place, with a note."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plgc.graphs.check import MASKS
 from plgc.runtime.errors import GraphError, SettingError
 
 NAMES = {
@@ -17,19 +18,17 @@ NAMES = {
     "label": ("label", "class", "y", "target", "category", "labels"),
     "split": ("split", "subset"),
 }
-EDGE_ROLES, NODE_ROLES = ("source", "target", "weight"), ("node_id", "label", "split")
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Which column of the tables is what; whatever is None is guessed, and the guess is announced.
+    """Which column of the tables has which role; what is None is guessed, and the graph's ``notes`` say so.
 
     Attributes:
         source: in the edge list, where an edge starts.
         target: in the edge list, where it ends.
         weight: in the edge list, its weight; where there is none, every edge counts the same.
-        node_id: in the node table, the name by which the edge list calls a node.
+        node_id: in the node table, the id by which the edge list names a node.
         label: in the node table, the class of a node; empty (or −1) where it has none.
         split: in the node table, a column that says train, val or test.
         features: in the node table, the feature columns, in this order; an empty tuple for none. The
@@ -66,12 +65,12 @@ def find_roles(
     """Return the column of every role that has one.
 
     Args:
-        table: what to call the table in messages.
+        table: its name in messages.
         names: its columns, in order.
         roles: of the edge list or of the node table.
         columns: what the user says; it goes before every guess.
-        notes: gets a sentence on what was guessed.
-        header: whether the names are the table's own; where they are only numbered, places decide.
+        notes: a sentence on what was guessed is added.
+        header: whether the names are the table's own; where columns are only numbered, their places decide.
 
     Raises:
         SettingError: a column that the user names is not there, or is given two roles.
@@ -121,14 +120,14 @@ def plain(name: str) -> str:
 
 
 def may_be_label(name: str) -> bool:
-    """Whether a column's name says that it holds what is to be predicted; by the name alone, never by its values."""
+    """Whether a column may hold labels; judged by its name alone, never by its values."""
     words = plain(name).split("_")
     return plain(name) in NAMES["label"] or words[0] in ("label", "class") or words[-1] in ("label", "class")
 
 
 def is_known(name: str, roles: Iterable[str]) -> bool:
     """Whether a column name says what the column is for."""
-    return plain(name) in MASK_NAMES or any(plain(name) in NAMES[role] for role in roles)
+    return plain(name) in MASKS or any(plain(name) in NAMES[role] for role in roles)
 
 
 def listed(names: Sequence[Any], most: int = 8) -> str:

@@ -1,7 +1,7 @@
-"""Tables in text: CSV, TSV and their relatives, read in blocks without pandas; delimiter and header line are found out.
+"""Tables in text: CSV, TSV and the like, read in blocks without pandas; delimiter and header line are guessed.
 
-A column is taken for numbers until a word turns up; then the file is read once more with that column as words. So a
-wide table of numbers takes eight bytes a cell, and a column of long texts that nobody asked for takes nothing.
+A column is read as numbers until a word is found; then the file is read once more with that column as words. So a wide
+table of numbers takes eight bytes a cell, and a column of long texts without a role takes no memory.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ import csv
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from plgc.graphs.formats.bounded import open_lines
 from plgc.graphs.formats.columns import is_known, listed
-from plgc.graphs.formats.values import MAX_COLUMNS, MAX_VALUES, MISSING, Coder, Column, Table
+from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
+from plgc.graphs.formats.values import Coder, InputTable, Kind, Numbers, is_number
 from plgc.runtime.errors import GraphError
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -31,7 +27,7 @@ MAX_ROWS = 2**31
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text table is laid out: what parts its cells, lines before the first row, whether that is a header."""
+    """How a text table is laid out: delimiter, lines before the first row, whether that is a header, its cells."""
 
     path: Path
     delimiter: str
@@ -41,13 +37,11 @@ class Layout:
     first: tuple[str, ...]
 
 
-def find_layout(
-    path: Path, roles: Sequence[str], notes: list[str], known: Callable[[str], bool] | None = None
-) -> Layout:
-    """Find out delimiter and header line from the first lines.
+def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Collection[str] | None = None) -> Layout:
+    """Guess delimiter and header line from the first lines.
 
-    The first line is a header where one of its cells is a name (not a mere letter) we know for one of the ``roles``, or
-    where none of them is a number; but not where both of its first cells are ids that are ``known`` already.
+    The first line is a header where one of its cells is a name (not a single letter) that is known for one of the
+    ``roles``, or where none of them is a number; but not where both of its first cells are ``known`` ids.
 
     Raises:
         GraphError: there are no lines, or not two columns of them.
@@ -63,121 +57,88 @@ def find_layout(
     delimiter = _delimiter(path, skipped, line)
     [first] = _sample(path, skipped, delimiter, 1)
     header = any(len(cell) > 1 and is_known(cell, roles) for cell in first) or not any(map(is_number, first))
-    if known is not None and all(known(cell) for cell in first[:2]):
+    if known is not None and all(cell in known for cell in first[:2]):
         header = False
     names = tuple(cell or f"column {place}" for place, cell in enumerate(first, 1))
     if not header:
         names = tuple(f"column {place}" for place in range(1, len(first) + 1))
-        notes.append(f"{path.name}: no header line; its columns go by 'column 1' to 'column {len(first)}'")
+        notes.append(f"{path.name}: no header line; its columns are called 'column 1' to 'column {len(first)}'")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise GraphError(f"{path}: {len(twice)} column name(s) occur twice ({listed(twice)}): give each its own")
     return Layout(path, delimiter, skipped, header, names, tuple(first))
 
 
-def read_delimited(
-    layout: Layout, ids: Sequence[str] = (), words: Sequence[str] = (), only: Sequence[str] | None = None
-) -> Table:
-    """Read a text table.
-
-    Args:
-        layout: from :func:`find_layout`.
-        ids: columns of node ids.
-        words: columns to read as words whatever they look like: labels, splits.
-        only: the columns to read; by default all.
-    """
-    places = [place for place, name in enumerate(layout.names) if only is None or name in only]
-    coders: dict[int, Coder] = {}
+def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:
+    """Read these columns of a text table, each as its kind."""
+    places = [place for place, name in enumerate(layout.names) if name in kinds]
+    collectors: dict[int, Numbers | Coder] = {}
     for place in places:
-        if layout.names[place] in (*ids, *words):
-            coders[place] = Coder(ids=layout.names[place] in ids)
-    rows, numbers, failed = _pass(layout, places, coders)
-    if failed:
-        coders = {place: Coder(MAX_VALUES) for place in failed}
-        _pass(layout, failed, coders)
-        for place, coder in coders.items():
-            numbers[place] = coder.column()
-    return Table(layout.path.name, rows, {layout.names[place]: numbers[place] for place in places})
+        kind = kinds[layout.names[place]]
+        collectors[place] = Numbers() if kind == "value" else Coder(kind)
+    rows = _collect(layout, collectors)
+    columns = {place: one.column() for place, one in collectors.items()}
+    coders = {place: Coder() for place in places if columns[place] is None}  # they are not numbers
+    if coders:
+        _collect(layout, coders)
+    found = {layout.names[place]: columns[place] or coders[place].column() for place in places}
+    return InputTable(layout.path.name, rows, found)
 
 
-def _pass(layout: Layout, places: list[int], coders: dict[int, Coder]) -> tuple[int, dict[int, Column], list[int]]:
-    """Read the file once: row count, columns, and the places of those that are not numbers after all."""
-    parts: dict[int, list[np.ndarray] | None] = {place: [] for place in places if place not in coders}
-    count, width = 0, len(layout.names)
-    for block in _blocks(layout):
-        count += len(block) // width
-        if count >= MAX_ROWS:
-            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
-        for place in places:
-            cells = block[place::width]
-            if place in coders:
-                coders[place].add(list(map(str.strip, cells)))
-            elif (collected := parts[place]) is not None:
-                numbers = numbers_of(cells)
-                if numbers is None:
-                    parts[place] = None
-                else:
-                    collected.append(numbers)
-    columns = {
-        place: Column(numbers=np.concatenate([np.zeros(0), *part])) for place, part in parts.items() if part is not None
-    }
-    columns |= {place: coder.column() for place, coder in coders.items()}
-    return count, columns, [place for place, part in parts.items() if part is None]
-
-
-def _blocks(layout: Layout) -> Iterator[list[str]]:
-    """The cells, row after row in one list, for as many rows at a time as make a block."""
+def _collect(layout: Layout, collectors: Mapping[int, Numbers | Coder]) -> int:
+    """Read the file once, and add every column to the collector of its place; return the number of rows."""
     width = len(layout.names)
     size = max(BLOCK_ROWS * width, BLOCK_CELLS)
-    cells: list[str] = []
-    with open_lines(layout.path) as lines:
-        reader = _reader(itertools.islice(lines, layout.skipped, None), layout.delimiter)
-        with _located(layout.path, reader, layout.skipped):
-            if layout.header:
-                next(reader)
-            for row in reader:
-                if len(row) == width:
-                    cells.extend(row)
-                elif any(row):
-                    raise GraphError(
-                        f"{layout.path}: line {reader.line_num + layout.skipped} has {len(row)} cell(s), the first "
-                        f"line has {width}: every line needs the same number; a cell that holds the delimiter must be "
-                        "in quotes"
-                    )
-                if len(cells) >= size:
-                    yield cells
-                    cells = []
-    if cells:
-        yield cells
+    count, cells = 0, []
+
+    def add() -> None:
+        for place, one in collectors.items():
+            one.add(cells[place::width])
+        cells.clear()
+
+    rows = _rows(layout.path, layout.skipped, layout.delimiter)
+    if layout.header:
+        next(rows)
+    for line, row in rows:
+        if len(row) == width:
+            cells.extend(row)
+            count += 1
+        elif any(row):
+            raise GraphError(
+                f"{layout.path}: line {line} has {len(row)} cell(s), the first line has {width}: every line needs the "
+                "same number; a cell that holds the delimiter must be in quotes"
+            )
+        if len(cells) >= size:
+            add()
+        if count >= MAX_ROWS:
+            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
+    add()
+    return count
 
 
 def _sample(path: Path, skipped: int, delimiter: str, count: int) -> list[list[str]]:
     """The first few rows that are not blank."""
-    with open_lines(path) as lines:
-        reader = _reader(itertools.islice(lines, skipped, None), delimiter)
-        with _located(path, reader, skipped):
-            rows = list(itertools.islice(filter(any, reader), count))
+    rows = list(itertools.islice((row for _, row in _rows(path, skipped, delimiter) if any(row)), count))
     if (widest := max(map(len, rows), default=0)) > MAX_COLUMNS:
         raise GraphError(f"{path} has {widest:,} columns, the limit is {MAX_COLUMNS:,}")
     return [[cell.strip() for cell in row] for row in rows]
 
 
-def _reader(lines: Iterator[str], delimiter: str) -> Any:
-    if delimiter == " ":
-        lines = (re.sub(r"[ \t]+", " ", line.strip()) for line in lines)
-    return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != "\t", strict=True)
-
-
-@contextmanager
-def _located(path: Path, reader: Any, skipped: int) -> Iterator[None]:
-    """Errors of the reader come out with the line where they happened."""
-    try:
-        yield
-    except csv.Error as error:
-        raise GraphError(f"{path}: line {reader.line_num + skipped} cannot be read ({error})") from error
+def _rows(path: Path, skipped: int, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows after some lines, each with the number of its last line; errors name the line."""
+    with open_lines(path) as lines:
+        lines = itertools.islice(lines, skipped, None)
+        if delimiter == " ":
+            lines = (re.sub(r"[ \t]+", " ", line.strip()) for line in lines)
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != "\t", strict=True)
+        try:
+            for row in reader:
+                yield reader.line_num + skipped, row
+        except csv.Error as error:
+            raise GraphError(f"{path}: line {reader.line_num + skipped} cannot be read ({error})") from error
 
 
 def _delimiter(path: Path, skipped: int, first: str) -> str:
-    """The delimiter that parts the first rows into the same number of cells, two or more; most cells win."""
+    """The delimiter that gives the first rows the same number of cells, two or more; the one with most cells wins."""
     tab = path.name.lower().removesuffix(".gz").endswith(".tsv")
     best, most = None, 1
     for delimiter in DELIMITERS:
@@ -198,21 +159,4 @@ def _delimiter(path: Path, skipped: int, first: str) -> str:
             f"{path} has one column only ({first.strip()[:60]!r}): expected cells parted by a comma, tab, semicolon, "
             "bar or space"
         )
-    return likely  # lines of unlike length: the reader says which
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number, and not missing."""
-    return numbers_of([cell]) is not None and cell.lower() not in MISSING
-
-
-def numbers_of(cells: list[str]) -> np.ndarray | None:
-    """Cells as float64 [N], NaN where one is missing; None where one is a word."""
-    try:
-        numbers = np.array(cells, dtype=np.float64)
-    except ValueError:
-        try:
-            numbers = np.array(["nan" if cell.strip().lower() in MISSING else cell for cell in cells], dtype=np.float64)
-        except ValueError:
-            return None
-    return None if "_" in "".join(cells) else numbers  # Python reads 1_0 as ten, nobody else does
+    return likely  # lines of unlike length: reading on says which

@@ -1,4 +1,4 @@
-"""GraphML, read as a stream: no document type, so no entities; bounded depth, text and number of keys.
+"""GraphML, read as a stream: no document type, so no entities; depth, length of text and number of keys are limited.
 
 Attributes of nodes and edges follow the rules for columns of tables; a key declared as a string stays words.
 """
@@ -12,12 +12,10 @@ from xml.parsers import expat
 
 from torch_geometric.data import Data
 
-from plgc.graphs.formats.bounded import open_bytes
+from plgc.graphs.formats.assemble import Attributes, build_from_attributes
 from plgc.graphs.formats.columns import TableColumns
-from plgc.graphs.formats.convert import Attributes, graph_of
-from plgc.graphs.formats.delimited import numbers_of
-from plgc.graphs.formats.frames import FREE_BYTES, MAX_RATIO
-from plgc.graphs.formats.values import MAX_COLUMNS, MAX_VALUES, Coder, Column
+from plgc.graphs.formats.limits import MAX_COLUMNS, is_oversized, open_bytes
+from plgc.graphs.formats.values import Coder, Column, Kind, column_of, numbers_of
 from plgc.runtime.errors import GraphError, PLGCError
 
 MAX_DEPTH, MAX_TEXT = 64, 2**17
@@ -25,17 +23,12 @@ CHUNK = 2**16
 NUMERIC = ("int", "long", "float", "double")
 
 
-def is_graphml(path: str) -> bool:
-    """Whether a path is that of a GraphML file, by its name alone."""
-    return path.lower().removesuffix(".gz").endswith(".graphml")
-
-
-def read_graphml(path: Path, columns: TableColumns | None = None) -> Data:
+def read(path: Path, columns: TableColumns | None = None) -> Data:
     """Read a GraphML file as a raw ``Data`` for :func:`plgc.load_graph`.
 
     Raises:
         GraphNotFoundError: there is no such file.
-        GraphError: it is not sound GraphML of one graph, or holds a document type or more than the bounds allow.
+        GraphError: it is not sound GraphML of one graph, or holds a document type or more than the limits allow.
     """
     reader = _Reader(path)
     parser = expat.ParserCreate(namespace_separator="}")
@@ -60,7 +53,7 @@ def read_graphml(path: Path, columns: TableColumns | None = None) -> Data:
 
 
 class _Reader:
-    """What was read so far: keys, nodes, edges and their attributes."""
+    """Handlers of the XML parser, and what they have read: keys, nodes, edges and their attributes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.stack, self.graphs = path, [], 0
@@ -70,7 +63,7 @@ class _Reader:
         self.sources: list[str] = []
         self.targets: list[str] = []
         self.values: dict[str, dict[str, dict[int, str]]] = {"node": {}, "edge": {}}
-        self.collect: Callable[[str], None] | None = None
+        self.receive: Callable[[str], None] | None = None
         self.pieces: list[str] = []
         self.length = 0
 
@@ -97,7 +90,7 @@ class _Reader:
         elif tag == "key":
             self._key(attributes)
         elif tag == "default" and parent == "key":
-            self._listen(lambda text: self.defaults.__setitem__(next(reversed(self.keys), ""), text))
+            self._collect(lambda text: self.defaults.__setitem__(next(reversed(self.keys), ""), text))
         elif tag == "node" and parent == "graph":
             self.ids.append(self._needed(attributes, "id", "node"))
         elif tag == "edge" and parent == "graph":
@@ -107,13 +100,13 @@ class _Reader:
             self._data(parent, attributes.get("key", ""))
 
     def end(self, tag: str) -> None:
-        if self.collect is not None and tag.rpartition("}")[2] in ("data", "default"):
-            self.collect("".join(self.pieces).strip())
-            self.collect, self.pieces, self.length = None, [], 0
+        if self.receive is not None and tag.rpartition("}")[2] in ("data", "default"):
+            self.receive("".join(self.pieces).strip())
+            self.receive, self.pieces, self.length = None, [], 0
         self.stack.pop()
 
     def text(self, text: str) -> None:
-        if self.collect is None or self.stack[-1] not in ("data", "default"):
+        if self.receive is None or self.stack[-1] not in ("data", "default"):
             return
         self.length += len(text)
         if self.length > MAX_TEXT:
@@ -124,16 +117,10 @@ class _Reader:
         """Everything read, as a raw graph."""
         if self.graphs == 0 or not self.ids:
             self.fail("it holds no nodes")
-        ends = []
-        for words in (self.sources, self.targets):
-            coder = Coder(ids=True)
-            coder.add(words)
-            ends.append(coder.column())
-        nodes, edges = (
-            self._columns(kind, count) for kind, count in (("node", len(self.ids)), ("edge", len(self.sources)))
-        )
+        ends = column_of(self.sources, "id"), column_of(self.targets, "id")
+        nodes, edges = self._columns("node", len(self.ids)), self._columns("edge", len(self.sources))
         name = self.path.name.split(".")[0] or "graph"
-        return graph_of(name, self.path.name, self.ids, nodes, (ends[0], ends[1]), edges, columns)
+        return build_from_attributes(name, self.path.name, self.ids, nodes, ends, edges, columns)
 
     def _key(self, attributes: dict[str, str]) -> None:
         identity = self._needed(attributes, "id", "key")
@@ -149,7 +136,7 @@ class _Reader:
             self.fail(f"a {kind} has data for the key {key[:60]!r}, which is not declared")
         place = len(self.ids if kind == "node" else self.sources) - 1
         values = self.values[kind].setdefault(key, {})
-        self._listen(lambda text: values.__setitem__(place, text))
+        self._collect(lambda text: values.__setitem__(place, text))
 
     def _columns(self, kind: str, count: int) -> Attributes:
         """The attributes of nodes or edges by name, in the order of their first use.
@@ -161,10 +148,10 @@ class _Reader:
             where, name, _ = self.keys[key]
             if where in (kind, "all") and (key in self.values[kind] or key in self.defaults):
                 keys.setdefault(name, []).append(key)
-        if kind == "node" and 8 * len(keys) * count > max(FREE_BYTES, MAX_RATIO * self.path.stat().st_size):
+        if kind == "node" and is_oversized(self.path, count, len(keys)):
             self.fail(f"{len(keys):,} attributes of {count:,} nodes are more than a file of its size can hold")
 
-        def column(name: str, words: bool, cap: bool) -> Column:
+        def column(name: str, role: Kind) -> Column:
             values: list[str | None] = [None] * count
             for key in keys[name]:
                 if key in self.defaults:
@@ -172,10 +159,10 @@ class _Reader:
                 for place, text in self.values[kind].get(key, {}).items():
                     values[place] = text
             declared = any(self.keys[key][2] not in (*NUMERIC, "boolean") for key in keys[name])
-            numbers = None if words or declared else numbers_of([value or "" for value in values])
+            numbers = None if role != "value" or declared else numbers_of([value or "" for value in values])
             if numbers is not None:
                 return Column(numbers=numbers)
-            coder = Coder(MAX_VALUES if cap else None)
+            coder = Coder(role)
             coder.add(values)
             return coder.column()
 
@@ -189,5 +176,5 @@ class _Reader:
             self.fail(f"the {name} of a <{tag}> is longer than {MAX_TEXT:,} characters")
         return value
 
-    def _listen(self, collect: Callable[[str], None]) -> None:
-        self.collect, self.pieces, self.length = collect, [], 0
+    def _collect(self, receive: Callable[[str], None]) -> None:
+        self.receive, self.pieces, self.length = receive, [], 0

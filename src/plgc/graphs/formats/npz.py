@@ -1,123 +1,57 @@
-"""Our interchange format: a NumPy archive of plain arrays, read without pickle and written whole.
+"""Our interchange format: one npz archive of the arrays of :mod:`plgc.graphs.formats.arrays`, without pickle.
 
-``edge_index`` [2, E]; features as dense ``x`` or as CSR parts ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape``;
-``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``node_ids``,
-``class_names`` and ``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string.
+A large archive is unpacked into the cache once, and its arrays are mapped into memory from there. An unpacked folder
+belongs to one path, size and time of change: a file that changes is unpacked anew, and the old folder is removed. A
+folder is complete or not there at all.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
-import json
 import os
+import shutil
+import time
+import uuid
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.check import MASKS, as_features, csr_features, node_count
-from plgc.graphs.derive import checked_mark, derived_of
-from plgc.graphs.formats.bounded import check_unpacked
+from plgc.graphs.download import cache_folder
+from plgc.graphs.features import as_features
+from plgc.graphs.formats import stored
+from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
+from plgc.graphs.formats.limits import check_unpacked
 from plgc.runtime.errors import GraphError, GraphNotFoundError
-from plgc.runtime.files import write_atomically
+from plgc.runtime.files import ENDING, PART, STALE, write_atomically
 
-CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
-NAME_KEYS = ("node_ids", "class_names", "feature_names")
-KNOWN = ("edge_index", "x", *CSR_KEYS, "y", "y_multi", "edge_weight", "num_nodes", *MASKS, *NAME_KEYS)
-MAX_NAME = 1000  # characters: an array of text takes as much room for each as for the longest
+UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
+FOLDER = "unpacked"
 
 
-def read_npz(path: Path, name: str | None = None) -> Data:
-    """Read our npz format; whatever is wrong with the file comes out as a GraphError that names it."""
+def read(path: Path) -> Data:
+    """Read a graph as a raw ``Data``.
+
+    Raises:
+        GraphNotFoundError: there is no such file.
+        GraphError: it cannot be read; the message names it.
+    """
     if not os.path.exists(path):
         raise GraphNotFoundError(f"no such file: {path}")
     if os.path.isdir(path):
         raise GraphError(f"{path} is a folder, expected an npz file")
-    try:
-        arrays = _read_arrays(path)
-    except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
-        raise GraphError(
-            f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
-            "Python objects are never opened"
-        ) from error
-    try:
-        raw = raw_graph(arrays)
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from error
-    raw.name = name or path.stem
+    folder, note = _unpack_once(path) if _is_large(path) else (None, None)
+    raw = _read_archive(path) if folder is None else stored.read(folder)
+    raw.name = path.stem
+    if note is not None:
+        raw.notes = [note]
     return raw
-
-
-def _read_arrays(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it holds a single array")
-        check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
-        arrays: dict[str, Any] = {key: archive[key] for key in KNOWN if key in archive}
-        arrays["meta"] = read_meta(archive)
-    return arrays
-
-
-def raw_graph(arrays: Mapping[str, Any]) -> Data:
-    """Turn the arrays of a file, and its ``meta`` as a dictionary, into a raw ``Data``, masks as [N] or [N, S].
-
-    Arrays may be tensors already, mapped ones for instance.
-    """
-    if "edge_index" not in arrays:
-        raise GraphError("it has no edge_index")
-    present = [key for key in CSR_KEYS if key in arrays]
-    if present and "x" in arrays:
-        raise GraphError(f"it has both x and {present[0]}: keep either dense or CSR features")
-    if present and len(present) < len(CSR_KEYS):
-        missing = [key for key in CSR_KEYS if key not in arrays]
-        raise GraphError(f"its CSR features are incomplete: {', '.join(missing)} missing")
-    raw = Data(x=arrays.get("x"))
-    if present:
-        raw.x = csr_features(*(arrays[key] for key in CSR_KEYS))
-        raw.num_nodes = int(arrays["x_shape"][0])  # also where x has no columns
-    for key in ("edge_index", "y", "y_multi", "edge_weight", *MASKS):
-        if key in arrays:
-            raw[key] = _tensor(key, arrays[key])
-    if "num_nodes" in arrays:
-        if arrays["num_nodes"].ndim != 0 or arrays["num_nodes"].dtype.kind not in "iu":
-            raise GraphError(f"num_nodes is {arrays['num_nodes'].tolist()}, expected one whole number")
-        raw.num_nodes = int(arrays["num_nodes"])
-    for key in NAME_KEYS:
-        if key in arrays:
-            raw[key] = _names(key, arrays[key])
-    for key in MASKS:
-        if key in arrays and raw[key].dim() == 2 and raw[key].size(1) == node_count(raw):
-            raw[key] = raw[key].t()
-    if isinstance(arrays["meta"].get("split_origin"), str):
-        raw.split_origin = arrays["meta"]["split_origin"]
-    else:
-        raw.split_origin = "public split"
-    if arrays["meta"].get("derived") is not None:
-        try:
-            raw.seen = {"nodes": "all", "edges": "all", "derived": checked_mark(arrays["meta"]["derived"])}
-        except ValueError as error:
-            raise GraphError(f"its meta speaks of {error}") from error
-    return raw
-
-
-def _names(key: str, array: np.ndarray) -> list[str]:
-    if array.dtype.kind != "U" or array.ndim != 1:
-        raise GraphError(f"{key} holds {array.dtype} values of shape {list(array.shape)}, expected a row of text")
-    return array.tolist()
-
-
-def _tensor(key: str, array: np.ndarray | Tensor) -> Tensor:
-    if isinstance(array, Tensor):
-        return array
-    if array.dtype.kind not in "fiub":
-        raise GraphError(f"{key} holds {array.dtype} values, expected numbers")
-    plain = {"f": np.dtype(np.float64), "u": np.dtype(np.int64)}.get(array.dtype.kind, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array.astype(plain))
 
 
 def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
@@ -130,68 +64,100 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
         meta: anything JSON can hold (source, licence, …); the graph's name, counts and split are added.
     """
     path = Path(path)
-    arrays = graph_arrays(data, as_features(data.x))
-    arrays["meta"] = describe(data, path.stem, meta)
+    arrays = graph_to_arrays(data, as_features(data.x))
     content = io.BytesIO()
-    np.savez_compressed(content, **arrays)
+    np.savez_compressed(content, **arrays, meta=make_meta(data, path.stem, meta))
     return write_atomically(path, content.getvalue())
 
 
-def describe(data: Data, name: str, meta: Mapping[str, Any] | None = None) -> np.ndarray:
-    """The ``meta`` of a file: what it is called, how large it is, where its split and its features come from."""
-    y = data._store.get("y")
-    facts: dict[str, Any] = {
-        "name": name,
-        "nodes": node_count(data),
-        "edges": 0 if data.edge_index is None else data.edge_index.shape[1],
-        "features": 0 if data.x is None else data.x.shape[1],
-        "classes": 0 if y is None else int(y.max()) + 1,
-    }
-    if isinstance(data._store.get("split_origin"), str):
-        facts["split_origin"] = data.split_origin
-    if (mark := derived_of(data)) is not None:
-        facts["derived"] = mark
-    return np.array(json.dumps({**facts, **(meta or {})}))
-
-
-def read_meta(archive: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The ``meta`` of an open npz archive as a dictionary; empty when it is absent or not a JSON object."""
-    if "meta" not in archive:
-        return {}
+def _read_archive(path: Path) -> Data:
     try:
-        meta = json.loads(str(archive["meta"]))
-    except ValueError:
-        return {}
-    return meta if isinstance(meta, dict) else {}
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds a single array")
+            check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
+            arrays: dict[str, Any] = {key: archive[key] for key in KNOWN if key in archive}
+            arrays["meta"] = read_meta(archive)
+    except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
+        raise GraphError(
+            f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
+            "Python objects are never opened"
+        ) from error
+    try:
+        return arrays_to_graph(arrays)
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from error
 
 
-def graph_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
-    """The arrays of our format, ``meta`` apart, with these features; None leaves them out."""
-    nodes, store = node_count(data), data._store
-    if not isinstance(data.edge_index, Tensor):
-        raise GraphError("the graph has no edge_index: there is nothing to write")
-    index_type = np.int32 if nodes < 2**31 else np.int64
-    arrays: dict[str, Any] = {"edge_index": data.edge_index.cpu().numpy().astype(index_type)}
-    if x is not None and x.layout == torch.strided:
-        arrays["x"] = x.numpy()
-    elif x is not None:
-        index_type = np.int32 if max(*x.shape, x.values().numel()) < 2**31 else np.int64
-        arrays["x_indptr"] = x.crow_indices().numpy().astype(index_type)
-        arrays["x_indices"] = x.col_indices().numpy().astype(index_type)
-        arrays["x_data"] = x.values().numpy()
-        arrays["x_shape"] = np.array(x.shape, dtype=np.int64)
-    for key in ("y", "y_multi", "edge_weight"):
-        if store.get(key) is not None:
-            arrays[key] = store[key].cpu().numpy()
-    for key in MASKS:
-        if store.get(key) is not None:
-            arrays[key] = store[key].cpu().numpy().astype(bool).T  # [N] as it is, [N, S] to [S, N]
-    for key in NAME_KEYS:
-        if store.get(key):
-            names = [str(name) for name in store[key]]
-            if len(longest := max(names, key=len)) > MAX_NAME:
-                raise GraphError(f"{key}: {longest[:20]!r}… has {len(longest)} characters, the limit is {MAX_NAME}")
-            arrays[key] = np.array(names)
-    if not arrays.keys() & {"x", "x_shape", "y", "y_multi", *MASKS}:
-        arrays["num_nodes"] = np.array(nodes)
-    return arrays
+def _is_large(path: Path) -> bool:
+    """Whether it pays to map the dense features and edges of an archive; False for what is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {item.filename: item.file_size for item in archive.infolist()}
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return False  # reading it says what is wrong
+    return sizes.get("x.npy", 0) + sizes.get("edge_index.npy", 0) >= UNPACKED_FROM
+
+
+def _unpack_once(path: Path) -> tuple[Path | None, str | None]:
+    """Unpack an archive, where that has not been done before; return its folder, and a sentence for the user.
+
+    The folder is None where the archive cannot be unpacked: it has to be read as it is.
+
+    Raises:
+        GraphError: it would unpack to more than its size can reasonably hold.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(item.file_size for item in archive.infolist())
+            check_unpacked(path, total)
+            target = _target(path)
+            if target.is_dir():
+                return target, None
+            _unpack(archive, target, total)
+    except OSError as error:
+        return None, f"{path.name} cannot be unpacked into the cache ({error.strerror or error}): it is read whole"
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return None, None  # reading it says what is wrong
+    return target, f"{path.name} is unpacked, once, into {target} ({total / 2**30:.2f} GiB)"
+
+
+def _target(path: Path) -> Path:
+    stat = path.stat()
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+    state = hashlib.sha256(f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
+    return cache_folder() / FOLDER / f"{path.stem}-{place}-{state}"
+
+
+def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
+    """Unpack the arrays of our format into a folder beside the target, then rename it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(target.parent).free) < total:
+        raise OSError(f"it takes {total:,} bytes, {free:,} are free in {target.parent}")
+    present = set(archive.namelist())
+    work = target.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
+    try:
+        work.mkdir()
+        for name in (f"{key}.npy" for key in (*KNOWN, "meta")):
+            if name in present:
+                archive.extract(name, work)
+        stored.flush_folder(work)
+        try:
+            work.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was quicker
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _remove_old(target)
+
+
+def _remove_old(target: Path) -> None:
+    """Remove what the same file was unpacked into before it changed, and what killed processes have left."""
+    place = target.name.rpartition("-")[0]
+    for other in target.parent.iterdir():
+        with contextlib.suppress(OSError):
+            stale = other.name.startswith(PART) and time.time() - other.stat().st_mtime >= STALE
+            if stale or (other.name.rpartition("-")[0] == place and other != target):
+                shutil.rmtree(other, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Graphs on disk that are too large to be read at once: a folder of npy files, or one safetensors file.
+"""Graphs that may be too large for memory: a folder of npy files, or one safetensors file.
 
-Both hold the arrays of the npz format (:mod:`plgc.graphs.formats.npz`) under the same names. Large ``x`` (float32 or float16)
-and ``edge_index`` (int32 or int64) are mapped into memory; everything else is read. Nothing is mapped before the file
-has been found to be as long as its header says, and arrays of Python objects are never opened.
+Both hold the arrays of :mod:`plgc.graphs.formats.arrays`. Large ``x`` (float32 or float16) and ``edge_index`` (int32
+or int64) are mapped into memory; everything else is read. An array is mapped only after the file was found to be as
+long as its header says, and arrays of Python objects are never opened.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from safetensors import safe_open
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.check import as_features
-from plgc.graphs.formats.npz import KNOWN, describe, graph_arrays, raw_graph, read_meta
+from plgc.graphs.features import as_features
+from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.files import ENDING, PART, WriteError
@@ -34,25 +34,20 @@ MAX_HEADER = 8 * 2**20  # bytes
 TYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "I64": np.int64}
 
 
-def is_stored(path: Path) -> bool:
-    """Whether a path is that of a folder or of a safetensors file."""
-    return path.suffix.lower() == ".safetensors" or os.path.isdir(path)
-
-
 def stored_files(path: Path) -> list[Path]:
     """The files that a graph in a folder is read from; none for a path that is no folder."""
     return [file for key in (*KNOWN, "meta") if os.path.exists(file := path / f"{key}.npy")]
 
 
-def read_stored(path: Path, name: str | None = None) -> Data:
-    """Open a graph on disk as a raw ``Data``; whatever is wrong with it comes out as a GraphError that names it."""
+def read(path: Path) -> Data:
+    """Open a graph on disk as a raw ``Data``; whatever is wrong with it is raised as a GraphError that names it."""
     try:
-        raw = raw_graph(_folder_arrays(path) if os.path.isdir(path) else _safetensors_arrays(path))
+        raw = arrays_to_graph(_folder_arrays(path) if os.path.isdir(path) else _safetensors_arrays(path))
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
     except Exception as error:  # a damaged header fails in many ways: tokens, syntax, values, memory, …
         raise GraphError(f"{path} is not a readable graph ({type(error).__name__}: {error})") from error
-    raw.name = name or path.stem
+    raw.name = path.stem
     return raw
 
 
@@ -61,8 +56,8 @@ def save_stored(
 ) -> Path:
     """Write a graph as a folder of npy files that :func:`plgc.load_graph` maps into memory, whole or not at all.
 
-    Best give it what :func:`plgc.load_graph` returns: the edges are in order then, and are used as they are from now
-    on. Edges that are not in order are put right, in memory, whenever the folder is loaded.
+    Best give it what :func:`plgc.load_graph` returns: its edges are in order, so that they are mapped as they are.
+    Edges that are not in order are sorted, in memory, whenever the folder is loaded.
 
     Args:
         data: the graph; only the fields of the npz format are written.
@@ -82,8 +77,8 @@ def save_stored(
         raise SettingError(f"{target} is there already: name a folder that is not")
     x = data.x if isinstance(data.x, Tensor) and data.x.layout == torch.strided else as_features(data.x)
     dense = x if x is not None and x.layout == torch.strided and x.size(1) > 0 else None
-    arrays = graph_arrays(data, None if dense is not None else x)
-    arrays["meta"] = describe(data, target.name, meta)
+    arrays = graph_to_arrays(data, None if dense is not None else x)
+    arrays["meta"] = make_meta(data, target.name, meta)
     work = target.absolute().parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
         work.mkdir(parents=True)
@@ -101,7 +96,7 @@ def save_stored(
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush the files of a folder to disk, so that it can be given its name."""
+    """Flush the files of a folder to disk, before it is renamed."""
     for path in folder.iterdir():
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -136,7 +131,7 @@ def _folder_arrays(path: Path) -> dict[str, Any]:
 
 
 def _open_npy(path: Path, key: str) -> Any:
-    """An array of a folder: a mapped tensor where it is large and as it has to be, else read."""
+    """An array of a folder: mapped where it is large and of a suitable type, else read."""
     if not os.path.isfile(path):
         raise GraphError(f"{path.name} is not a plain file")
     with open(path, "rb") as file:
@@ -178,13 +173,13 @@ def _safetensors_arrays(path: Path) -> dict[str, Any]:
             raise GraphError(f"its header is said to be {length:,} bytes long: the file is damaged or no safetensors")
         header = json.loads(file.read(length))
     arrays: dict[str, Any] = {}
-    with safe_open(path, framework="np") as file:  # which checks the header against the file, and every offset in it
-        held = set(file.keys())
-        if "edge_index" not in held:
+    with safe_open(path, framework="np") as file:  # it checks the header and every offset
+        present = set(file.keys())
+        if "edge_index" not in present:
             hint = ": a condensed graph or a model is no graph" if "plgc" in (file.metadata() or {}) else ""
             raise GraphError(f"it holds no edge_index{hint}")
         for key in KNOWN:
-            if key in held:
+            if key in present:
                 kind, shape = np.dtype(TYPES.get(header[key]["dtype"], np.void)), tuple(header[key]["shape"])
                 offset = 8 + length + header[key]["data_offsets"][0]
                 fits = _is_mappable(key, shape, kind, offset)

@@ -1,17 +1,23 @@
-"""Columns in memory: numbers, or words by number; from arrays, lists of anything, and text that comes in blocks."""
+"""Columns in memory: numbers, or words with a number each; from arrays, lists of any values, and text in blocks."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-MAX_COLUMNS = 20_000
+from plgc.graphs.formats.limits import MAX_COLUMNS
+
 MAX_VALUES = 50  # of a column of words that becomes one feature column per value
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?"))
+
+Kind = Literal["id", "word", "value"]
+"""How a column is read. ``id``: names of nodes, of which only an empty one is missing, since "NA" may be a name.
+``word``: words, also where they are numbers, as labels are. ``value``: numbers where all are, else words, which are not
+kept where more than :data:`MAX_VALUES` are different."""
 
 
 @dataclass(frozen=True)
@@ -28,77 +34,94 @@ class Column:
     codes: np.ndarray | None = None
     words: list[str] | None = None
 
+    def coded(self) -> tuple[list[str], np.ndarray]:
+        """The words and codes of a column that was read as ids or words."""
+        assert self.words is not None
+        assert self.codes is not None
+        return self.words, self.codes
+
     def text(self) -> list[str | None]:
         """The values of a column of words, None where one is missing."""
-        assert self.codes is not None
-        assert self.words is not None
-        words = [*self.words, None]
-        return [words[code] for code in self.codes.tolist()]
+        words, codes = self.coded()
+        known = [*words, None]
+        return [known[code] for code in codes.tolist()]
+
+    def repeated(self) -> list[str]:
+        """The words that occur more than once."""
+        words, codes = self.coded()
+        return [words[place] for place in np.flatnonzero(np.bincount(codes[codes >= 0]) > 1)]
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table in memory: columns by name, all of the same length, and what to call it in messages."""
+class InputTable:
+    """A table in memory: columns by name, all of the same length; ``name`` is for messages."""
 
     name: str
     rows: int
     columns: Mapping[str, Column]
 
 
-def column_of(values: Any, words: bool = False, cap: int | None = None, ids: bool = False) -> Column:
-    """Bring values of any origin (an array, a list with None in it) to a column.
-
-    Args:
-        values: one value per row: numbers, booleans, words, None, or vectors of one length.
-        words: take numbers as words too, as ids and labels are.
-        cap: forget the values of a column with more different words than this.
-        ids: take values as names of nodes, of which only an empty one is missing.
-    """
-    words = words or ids
-    array = np.asarray(values) if hasattr(values, "dtype") else _array(list(values))
+def column_of(values: Any, kind: Kind = "value") -> Column:
+    """Make a column of one value per row: numbers, booleans, words, None, or vectors of one length."""
+    array = np.asarray(values) if hasattr(values, "dtype") else _object_array(list(values))
     if array.dtype.kind == "O":
-        array = _plain_objects(array)
-    if array.dtype.kind in "fiub" and array.ndim <= 2 and not (words and array.ndim == 1):
+        array = _simplified(array)
+    if array.dtype.kind in "fiub" and array.ndim <= 2 and (kind == "value" or array.ndim != 1):
         return Column(numbers=array.astype(np.float64))
     if array.dtype.kind in "fiub" and array.ndim == 1:
         distinct, codes = np.unique(array, return_inverse=True)
         missing = np.isnan(distinct) if distinct.dtype.kind == "f" else np.zeros(len(distinct), bool)
         kept = [_word(value) for value in distinct[~missing].tolist()]
         return Column(codes=np.where(codes < len(kept), codes, -1), words=kept)
-    if array.ndim != 1 or array.dtype.kind not in "OUS":  # times, matrices: not for us
+    if array.ndim != 1 or array.dtype.kind not in "OUS":  # times and matrices are not read
         return Column(codes=np.full(len(array), -1), words=None)
-    coder = Coder(cap, ids)
+    coder = Coder(kind)
     coder.add([None if value is None else _word(value) for value in array.tolist()])
     return coder.column()
 
 
+class Numbers:
+    """Collects numbers; it is given up where a cell is a word."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] | None = []
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Add the next cells."""
+        if self.parts is not None:
+            numbers = numbers_of(cells)
+            self.parts = None if numbers is None else [*self.parts, numbers]
+
+    def column(self) -> Column | None:
+        """All numbers that were added; None where a cell was a word."""
+        return None if self.parts is None else Column(numbers=np.concatenate([np.zeros(0), *self.parts]))
+
+
 class Coder:
-    """Numbers words in the order in which they come, in blocks; gives up beyond ``cap`` different ones.
+    """Collects words, with a number for each different one in the order in which they come."""
 
-    Of an id only an empty one is missing: "NA" may be the name of a node.
-    """
-
-    def __init__(self, cap: int | None = None, ids: bool = False) -> None:
-        self.cap, self.rows = cap, 0
-        self.missing = frozenset(("",)) if ids else MISSING
+    def __init__(self, kind: Kind = "value") -> None:
+        self.rows, self.most = 0, MAX_VALUES if kind == "value" else None
+        self.missing = frozenset(("",)) if kind == "id" else MISSING
         self.known: defaultdict[str | None, int] = defaultdict()
         self.known.default_factory = self.known.__len__
         self.parts: list[np.ndarray] | None = []
 
-    def add(self, values: Sequence[str | None]) -> None:
-        """Take the next values, None or empty where one is missing."""
-        self.rows += len(values)
+    def add(self, cells: Sequence[str | None]) -> None:
+        """Add the next cells, None or empty where one is missing."""
+        self.rows += len(cells)
         if self.parts is None:
             return
-        self.parts.append(np.fromiter(map(self.known.__getitem__, values), np.int64, len(values)))
-        if self.cap is not None and len(self.known) > self.cap + len(self.missing) + 1:
+        codes = (self.known[cell and cell.strip()] for cell in cells)
+        self.parts.append(np.fromiter(codes, np.int64, len(cells)))
+        if self.most is not None and len(self.known) > self.most + len(self.missing) + 1:
             self.parts = None
             self.known.clear()
 
     def column(self) -> Column:
-        """Everything so far."""
+        """All words that were added."""
         kept = [word for word in self.known if word is not None and word.lower() not in self.missing]
-        if self.parts is None or (self.cap is not None and len(kept) > self.cap):
+        if self.parts is None or (self.most is not None and len(kept) > self.most):
             return Column(codes=np.full(self.rows, -1), words=None)
         codes = np.concatenate([np.zeros(0, np.int64), *self.parts])
         if len(kept) < len(self.known):
@@ -107,41 +130,56 @@ class Coder:
         return Column(codes=codes, words=kept)
 
 
-def _array(values: list[Any]) -> np.ndarray:
+def numbers_of(cells: Sequence[str]) -> np.ndarray | None:
+    """Cells of text as float64 [N], NaN where one is missing; None where one is a word."""
+    try:
+        numbers = np.array(cells, dtype=np.float64)
+    except ValueError:
+        try:
+            numbers = np.array(["nan" if cell.strip().lower() in MISSING else cell for cell in cells], dtype=np.float64)
+        except ValueError:
+            return None
+    return None if "_" in "".join(cells) else numbers  # Python reads 1_0 as ten, other programs do not
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell of text is a number, and not missing."""
+    return numbers_of([cell]) is not None and cell.lower() not in MISSING
+
+
+def _object_array(values: list[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
-def _plain_objects(array: np.ndarray) -> np.ndarray:
+def _simplified(array: np.ndarray) -> np.ndarray:
     """Python objects as numbers or as a matrix, where all of them are; else as they are, missing ones None."""
-    values = [None if value is None or value is np.nan else value for value in array.tolist()]
-    values = [None if isinstance(value, float) and value != value else value for value in values]
+    values: list[Any] = [None if isinstance(value, float) and value != value else value for value in array.tolist()]
     kinds = {type(value) for value in values if value is not None}
-    present = sum(value is not None for value in values)
-    if kinds and all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
-        if len(values) == present and all(issubclass(kind, (bool, int)) for kind in kinds):
-            return np.array(values, dtype=object).astype(np.float64 if _large(values) else np.int64)
+    complete = all(value is not None for value in values)
+
+    def all_of(*types: type) -> bool:
+        return bool(kinds) and all(issubclass(kind, types) for kind in kinds)
+
+    if all_of(bool, int, float, np.number, np.bool_):
+        if complete and all_of(bool, int):
+            large = any(not -(2**63) <= int(value) < 2**63 for value in values)
+            return np.array(values, dtype=object).astype(np.float64 if large else np.int64)
         return np.array([np.nan if value is None else float(value) for value in values])
-    if kinds and all(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds) and len(values) == present:
+    if all_of(list, tuple, np.ndarray) and complete:
         widths = {len(value) for value in values}
         if len(widths) == 1 and max(widths) <= MAX_COLUMNS:
             try:
                 return np.array([np.asarray(value, dtype=np.float64) for value in values])
             except (TypeError, ValueError):
                 pass
-        return np.empty((len(values), 0), dtype=object)
-    simple = (str, int, float, bool, np.generic)
-    if any(not issubclass(kind, simple) for kind in kinds):
-        return np.empty((len(values), 0), dtype=object)
-    return _array(values)
-
-
-def _large(values: list[Any]) -> bool:
-    return any(not -(2**63) <= int(value) < 2**63 for value in values)
+    if kinds and not all_of(str, int, float, bool, np.generic):
+        return np.empty((len(values), 0), dtype=object)  # not read
+    return _object_array(values)
 
 
 def _word(value: Any) -> str:
-    """A value as text; 3.0, which is what a table makes of a 3 beside a gap, as 3."""
+    """A value as text; 3.0, which some libraries make of a 3 where another value is missing, as 3."""
     value = value.item() if isinstance(value, np.generic) else value
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()

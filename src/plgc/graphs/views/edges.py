@@ -1,4 +1,4 @@
-"""Which edges may be seen: the 1:1:2 edge split of link prediction, the graph of training edges, and non-edges.
+"""Edges of a graph: the 1:1:2 edge split of link prediction, the graph of training edges, and non-edges.
 
 An undirected edge is written once, as a pair (row, column) with row < column, and compared by its key row · N + column.
 Every draw has its own generator, so it neither reads nor changes torch's global random state.
@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derived_of
+from plgc.graphs.seen import Seen
 from plgc.runtime.errors import GraphError, SettingError
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test
@@ -50,12 +52,12 @@ def split_edges(graph: Data, seed: int) -> EdgeSplit:
 
 
 def training_edges(graph: Data, seed: int) -> Data:
-    """The graph with its training edges alone: all that condensation and message passing may see.
+    """The graph with its training edges alone: all that condensation and message passing are given.
 
-    The result remembers what it shows (``seen``), and :func:`plgc.condense` writes that into its file.
+    ``seen`` of the result records that, and :func:`plgc.condense` writes it into its file.
 
     Raises:
-        SettingError: its features are derived from all edges, so that they know those to be predicted.
+        SettingError: its features are derived from all edges, also from those that are to be predicted.
     """
     if derived_of(graph) is not None:
         raise SettingError(
@@ -63,7 +65,7 @@ def training_edges(graph: Data, seed: int) -> Data:
             "features of its own"
         )
     cut = keep_edges(graph, split_edges(graph, seed).train)
-    cut.seen = {"nodes": "all", "edges": "train", "edge_seed": seed}
+    cut.seen = Seen(edges="train", edge_seed=seed)
     return cut
 
 
@@ -75,21 +77,19 @@ def keep_edges(graph: Data, pairs: Tensor) -> Data:
     Raises:
         GraphError: one of the pairs is no edge of the graph.
     """
-    edge_index, nodes = _edge_index(graph), node_count(graph)
-    wanted = pair_keys(pairs, nodes).unique()
-    kept = torch.isin(pair_keys(edge_index, nodes), wanted)
-    if int(kept.sum()) != 2 * wanted.numel():
+    edge_index, nodes = edges_of(graph), node_count(graph)
+    keys = pair_keys(pairs, nodes).unique()
+    kept = torch.isin(pair_keys(edge_index, nodes), keys)
+    if int(kept.sum()) != 2 * keys.numel():
         raise GraphError(
-            f"{wanted.numel()} edges are to be kept, the graph has {int(kept.sum()) // 2} of them in both directions: "
+            f"{keys.numel()} edges are to be kept, the graph has {int(kept.sum()) // 2} of them in both directions: "
             "give the graph that the edges were taken from"
         )
     cut = Data(x=graph.x, edge_index=edge_index[:, kept], num_nodes=nodes)
-    weight = graph._store.get("edge_weight")
-    if weight is not None:
-        cut.edge_weight = weight[kept]
+    if "edge_weight" in graph:
+        cut.edge_weight = graph["edge_weight"][kept]
     for key in NODE_LEVEL:
-        if graph._store.get(key) is not None:
-            cut[key] = graph[key]
+        cut[key] = attribute(graph, key)
     return cut
 
 
@@ -123,15 +123,22 @@ def non_edges(graph: Data, count: int, generator: torch.Generator) -> Tensor:
     return torch.stack([chosen // nodes, chosen % nodes])
 
 
+def edges_of(graph: Data) -> Tensor:
+    """The ``edge_index`` of a graph, [2, E]; it must have one."""
+    if graph.edge_index is None:
+        raise GraphError("the graph has no edge_index: load it with plgc.load_graph, which makes one")
+    return graph.edge_index
+
+
 def undirected_edges(graph: Data) -> Tensor:
     """Every undirected edge of a graph once, [2, E] with row < column, sorted."""
-    edge_index = _edge_index(graph)
+    edge_index = edges_of(graph)
     return edge_index[:, edge_index[0] < edge_index[1]]
 
 
 def pair_keys(pairs: Tensor, nodes: int) -> Tensor:
     """row · N + column with row < column: one number for an undirected pair, whichever way it is written."""
-    return pairs.amin(0).to(torch.int64) * nodes + pairs.amax(0)  # edges on disk may be int32
+    return pairs.amin(0).to(torch.int64) * nodes + pairs.amax(0)  # mapped edges may be int32
 
 
 def _without(keys: Tensor, taken: Tensor) -> Tensor:
@@ -140,9 +147,3 @@ def _without(keys: Tensor, taken: Tensor) -> Tensor:
         return keys
     place = torch.searchsorted(taken, keys).clamp(max=taken.numel() - 1)
     return keys[taken[place] != keys]
-
-
-def _edge_index(graph: Data) -> Tensor:
-    if graph.edge_index is None:
-        raise GraphError("the graph has no edge_index: load it with plgc.load_graph, which makes one")
-    return graph.edge_index

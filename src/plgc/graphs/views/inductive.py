@@ -1,4 +1,4 @@
-"""The inductive cut: condensation sees the training nodes and the edges among them, evaluation the other nodes too."""
+"""Inductive subgraphs: condensation is given the training nodes alone, evaluation the other nodes too."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.check import take_rows
+from plgc.graphs.attributes import attribute
 from plgc.graphs.derive import derived_of
+from plgc.graphs.features import take_rows
+from plgc.graphs.seen import Seen
 from plgc.runtime.errors import GraphError, SettingError
 
-CARRIED = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
-SHARED = ("class_names", "feature_names")
+PER_NODE = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
 
 
 def training_subgraph(graph: Data) -> Data:
-    """Return the subgraph induced by the training nodes: the inductive cut, in which nothing else can be seen.
+    """Return the subgraph induced by the training nodes, for an inductive condensation.
 
-    The result remembers what it shows (``seen``), and :func:`plgc.condense` writes that into its file.
+    ``seen`` of the result records that, and :func:`plgc.condense` writes it into its file.
 
     Raises:
         GraphError: the graph has no training nodes.
-        SettingError: its features are derived from all edges, so that training nodes know of the others.
+        SettingError: its features are derived from all edges, also from those of other nodes.
     """
     if derived_of(graph) is not None:
         raise SettingError(
@@ -34,13 +35,13 @@ def training_subgraph(graph: Data) -> Data:
     mask = _training_mask(graph)
     cut = induced_subgraph(graph, mask)
     cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
-    cut.split_origin = f"{graph._store.get('split_origin', 'own masks')}, training nodes only"
-    cut.seen = {"nodes": "train", "edges": "all", **training_split(graph)}
+    cut.split_origin = f"{attribute(graph, 'split_origin', 'own masks')}, training nodes only"
+    cut.seen = Seen(nodes="train", **training_split(graph))
     return cut
 
 
 def unseen_subgraph(graph: Data) -> Data:
-    """Return the subgraph induced by all nodes but the training nodes: what an inductive method has never seen."""
+    """Return the subgraph induced by all nodes except the training nodes, which no inductive method is given."""
     rest = ~_training_mask(graph)
     if not bool(rest.any()):
         raise GraphError("every node of the graph is a training node: nothing is left unseen")
@@ -48,7 +49,7 @@ def unseen_subgraph(graph: Data) -> Data:
 
 
 def induced_subgraph(graph: Data, mask: Tensor) -> Data:
-    """Return the nodes of a mask, renumbered in order, with the edges among them and everything they carry."""
+    """Return the nodes of a mask, renumbered in order, with the edges among them and all their attributes."""
     assert graph.edge_index is not None
     kept = mask.nonzero().flatten()
     number = torch.full((mask.numel(),), -1, dtype=torch.int64)
@@ -57,18 +58,18 @@ def induced_subgraph(graph: Data, mask: Tensor) -> Data:
     inside = (edge_index >= 0).all(dim=0)
     cut = Data(edge_index=edge_index[:, inside], num_nodes=kept.numel())
     cut.x = None if graph.x is None else take_rows(graph.x, kept)
-    if graph._store.get("edge_weight") is not None:
+    if "edge_weight" in graph:
         cut.edge_weight = graph["edge_weight"][inside]
-    for key in CARRIED:
-        if graph._store.get(key) is not None:
+    for key in PER_NODE:
+        if key in graph:
             cut[key] = graph[key][kept]
-    for key in SHARED:
-        if graph._store.get(key) is not None:
+    for key in ("class_names", "feature_names"):
+        if key in graph:
             cut[key] = list(graph[key])
-    if graph._store.get("node_ids") is not None:
+    if "node_ids" in graph:
         cut.node_ids = [graph["node_ids"][node] for node in kept.tolist()]
-    cut.name = graph._store.get("name", "graph")
-    cut.split_origin = graph._store.get("split_origin", "own masks")
+    cut.name = attribute(graph, "name", "graph")
+    cut.split_origin = attribute(graph, "split_origin", "own masks")
     return cut
 
 
@@ -76,8 +77,8 @@ def training_split(graph: Data) -> dict[str, Any]:
     """The split as a file records it: a fingerprint of the training nodes, and how :func:`plgc.load_graph` finds it."""
     return {
         "training_nodes": training_digest(graph),
-        "split": graph._store.get("split_index", 0),
-        "split_seed": graph._store.get("split_seed", 0),
+        "split": attribute(graph, "split_index", 0),
+        "split_seed": attribute(graph, "split_seed", 0),
     }
 
 
@@ -87,7 +88,7 @@ def training_digest(graph: Data) -> str:
 
 
 def _training_mask(graph: Data) -> Tensor:
-    mask = graph._store.get("train_mask")
+    mask = attribute(graph, "train_mask")
     if mask is None or graph.edge_index is None or not bool(mask.any()):
         raise GraphError("the graph has no training nodes (train_mask is missing or empty): set one, or use all nodes")
     return mask

@@ -1,4 +1,4 @@
-"""Wrong labels, on purpose: symmetric flips of a known share, the noise that supervised condensation is tested with."""
+"""Label noise: symmetric flips of a known share, to test supervised condensation with."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Cut one graph into parts: one for every owner, or for every machine where a graph is too large for one.
 
 A partition is a number for every node, int64 [N]; parts are counted from 0 and none is empty. A part is the subgraph
-of its nodes, where asked for with a halo: the nodes within some hops around it, which lend their features and edges
-without belonging to it. Every draw has its own generator, so it neither reads nor changes torch's global random state.
+of its nodes, on request with a halo: the nodes within some hops around it, which give their features and edges without
+belonging to it. Every draw has its own generator, so it neither reads nor changes torch's global random state.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
 from plgc.graphs.load import node_labels
 from plgc.graphs.standard import symmetric_edges
-from plgc.graphs.views.edges import pair_keys
+from plgc.graphs.views.edges import edges_of, pair_keys
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.graphs.views.splits import labels_present
-from plgc.runtime.errors import GraphError, LabelError, MissingExtraError, SettingError
+from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
 
 PARTITIONS = ("random", "metis", "skewed")
 LEAST_SHARE = 0.1  # a skewed part has at least this share of what an equal part would have
 REDRAWS = 100
-KEPT = ("seen", "split_index", "split_seed")  # what a file has to say of the split, and of an earlier cut
+KEPT = ("seen", "split_index", "split_seed")  # what a condensed file records of the graph
 
 
 def partition_nodes(graph: Data, parts: int, how: str, *, seed: int = 0, alpha: float = 1.0) -> Tensor:
@@ -84,13 +85,12 @@ def cut_part(graph: Data, part: Tensor, number: int, *, halo: int = 0) -> Data:
     if isinstance(halo, bool) or not isinstance(halo, int) or halo < 0:
         raise SettingError(f"halo is {halo!r}: it must be a number of hops, 0 or more")
     core = part == number
-    chosen = _within(_edge_index(graph), core, halo)
+    chosen = _within(edges_of(graph), core, halo)
     cut = induced_subgraph(graph, chosen)
     cut.node_index = chosen.nonzero().flatten()
     cut.core_mask = core[cut.node_index]
     for key in KEPT:
-        if graph._store.get(key) is not None:
-            cut[key] = graph[key]
+        cut[key] = attribute(graph, key)
     return cut
 
 
@@ -112,7 +112,7 @@ def _metis(graph: Data, nodes: int, parts: int, seed: int) -> Tensor:
         import pymetis
     except ImportError as error:
         raise MissingExtraError("METIS partitions need pymetis: pip install 'plgc[metis]'") from error
-    (row, column), _ = symmetric_edges(_edge_index(graph), nodes)
+    (row, column), _ = symmetric_edges(edges_of(graph), nodes)
     starts = torch.cat([row.new_zeros(1), torch.bincount(row, minlength=nodes).cumsum(0)])
     adjacency = pymetis.CSRAdjacency(starts.numpy(), column.numpy())
     options = pymetis.Options(seed=seed % 2**31)  # METIS keeps 32 bits, and takes −1 for "none given"
@@ -120,7 +120,7 @@ def _metis(graph: Data, nodes: int, parts: int, seed: int) -> Tensor:
 
 
 def _skewed(graph: Data, nodes: int, parts: int, seed: int, alpha: float) -> Tensor:
-    """Draw until every part has its least share; where that does not come about, the largest parts give nodes away."""
+    """Draw until every part has its least share; after many draws, the largest parts give nodes away instead."""
     if not 0 < alpha < math.inf:
         raise SettingError(f"alpha is {alpha}: the concentration of the Dirichlet draw must be above 0 and finite")
     try:
@@ -152,11 +152,11 @@ def _skewed_draw(y: Tensor, parts: int, alpha: float, rng: np.random.Generator) 
 def _fill(part: Tensor, parts: int, least: int) -> Tensor:
     """Bring every part to ``least`` nodes; what is missing is taken from the end of whichever part is largest."""
     sizes = torch.bincount(part, minlength=parts)
-    for poor in (sizes < least).nonzero().flatten().tolist():
-        while (missing := least - int(sizes[poor])) > 0:
-            rich = int(sizes.argmax())
-            given = (part == rich).nonzero().flatten()[-min(missing, int(sizes[rich]) - least) :]
-            part[given] = poor
+    for small in (sizes < least).nonzero().flatten().tolist():
+        while (missing := least - int(sizes[small])) > 0:
+            large = int(sizes.argmax())
+            given = (part == large).nonzero().flatten()[-min(missing, int(sizes[large]) - least) :]
+            part[given] = small
             sizes = torch.bincount(part, minlength=parts)
     return part
 
@@ -184,9 +184,3 @@ def _count_parts(graph: Data, part: Tensor) -> int:
     if not bool(sizes.all()):
         raise SettingError(f"part {int(sizes.argmin())} of {sizes.numel()} has no nodes: number the parts without gaps")
     return sizes.numel()
-
-
-def _edge_index(graph: Data) -> Tensor:
-    if graph.edge_index is None:
-        raise GraphError("the graph has no edge_index: load it with plgc.load_graph, which makes one")
-    return graph.edge_index

@@ -1,7 +1,7 @@
-"""A protocol fixes what a method may see and what it is scored on; a case is one draw of it, the same for all methods.
+"""Protocols: what a method is given and what it is scored on; a case is one draw of it, the same for all methods.
 
-Validation labels serve the full-label protocol alone. With few labels, wrong labels or shifted labels nobody has any:
-heads train for a fixed number of epochs and the last one counts.
+Validation labels are used with full labels only. With few, wrong or shifted labels there are none: heads train for a
+fixed number of epochs and the last one counts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.labels import TrainingLabels, training_labels
+from plgc.graphs.labels import TrainingLabels, choose_labels, training_labels
 from plgc.graphs.views.edges import EdgeSplit, split_edges, training_edges
 from plgc.graphs.views.inductive import training_subgraph, unseen_subgraph
-from plgc.graphs.views.labelled import choose_labels
 from plgc.graphs.views.shift import long_tailed
 from plgc.runtime.errors import SettingError
 
@@ -27,13 +26,13 @@ class Protocol:
     """One row of an experiment, apart from graph, method, size and seed.
 
     Attributes:
-        task: ``node``, ``link``, ``cluster`` or ``membership`` (:mod:`plgc.evaluation.membership`, which draws by itself).
+        task: ``node``, ``link``, ``cluster`` or ``membership``, which makes its own draws.
         shots: clean labels per class; None for all.
         labels: clean labels in all, class-balanced; None for all.
         noise: share of wrong labels in what supervised methods are given; None where there is no second, clean set.
-            With noise (0 too), everybody has all training labels, noisy, and fine-tunes on the clean ones.
+            With noise (also 0), every method is given all training labels, noisy, and fine-tunes on the clean ones.
         imbalance: long-tailed training labels and a balanced test set; None for the graph's own split.
-        inductive: condensation sees the training nodes alone.
+        inductive: condensation is given the training nodes alone.
     """
 
     task: str = "node"
@@ -54,10 +53,10 @@ class Case:
 
     Attributes:
         graph: what is scored: labels, masks and, for links, every edge.
-        visible: what messages pass over when a trained model is applied: the same nodes, for links training edges only.
-        seen: what condensation and training see; of it, methods get features and edges.
+        visible: the graph that a trained model is applied to: the same nodes, for links training edges only.
+        seen: the graph of condensation and training; methods are given its features and edges.
         given: the labels that supervised methods get, by the nodes of ``seen``; None where the graph has no labels.
-        clean: nodes of ``graph`` whose labels a head learns from; None where there is no node task.
+        clean: nodes of ``graph`` whose labels a head is trained on; None where there is no node task.
         validate: whether validation labels may choose the best epoch.
         finetune: whether supervised methods fine-tune their last layer on the clean labels.
         split: the edge split of a link task.
@@ -74,7 +73,7 @@ class Case:
 
 
 def draw_case(graph: Data, protocol: Protocol, seed: int, edge_seed: int | None = None) -> Case:
-    """Draw what the protocol leaves to chance: labels, flips, tails, edges.
+    """Draw what is random in a protocol: labels, flips, long tails, edges.
 
     Args:
         graph: as :func:`plgc.load_graph` returns it.

@@ -38,8 +38,8 @@ def long_tailed(graph: Data, imbalance: float, seed: int, largest: int = LARGEST
         raise LabelError(f"class {missing} has no test nodes: the test set cannot be balanced")
     train, balanced = torch.zeros_like(test), torch.zeros_like(test)
     for label, rank in zip(classes, ranks, strict=True):
-        wanted = round(largest * imbalance ** (-rank / max(1, len(classes) - 1)))
-        train[_shuffled((y == label) & ~test, generator)[: max(1, wanted)]] = True
+        count = round(largest * imbalance ** (-rank / max(1, len(classes) - 1)))
+        train[_shuffled((y == label) & ~test, generator)[: max(1, count)]] = True
         balanced[_shuffled((y == label) & test, generator)[:rarest]] = True
         if not bool((train & (y == label)).any()):
             raise LabelError(f"class {label} has no nodes outside the test set: nothing to train on")

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -10,6 +12,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import citation_graph, load_graph, split_edges, training_edges, training_subgraph, unseen_subgraph
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.inductive import induced_subgraph, training_digest
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError
@@ -63,6 +66,28 @@ def test_the_cut_is_the_subgraph_of_its_nodes(graph: Data, part: str) -> None:
     for key in ("y", "y_multi"):
         assert torch.equal(cut[key], graph[key][mask])
     assert cut.name == graph.name
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_training_subgraph_is_the_induced_one(demo_graph: Data, sparse: bool) -> None:
+    graph = load_graph(demo_graph)
+    if not sparse:
+        graph.x = graph.x.to_dense()
+    graph.edge_weight = torch.arange(graph.num_edges, dtype=torch.float32)
+    kept = demo_graph.train_mask.nonzero().flatten().numpy()
+    matrix = sp.csr_matrix((graph.edge_weight.numpy() + 1, graph.edge_index.numpy()), shape=(600, 600))
+    expected = matrix[kept][:, kept].tocoo()
+    cut = training_subgraph(graph)
+    assert cut.num_nodes == len(kept) == 80
+    np.testing.assert_array_equal(cut.edge_index.numpy(), np.stack([expected.row, expected.col]))
+    np.testing.assert_array_equal(cut.edge_weight.numpy() + 1, expected.data)
+    assert cut.x.layout == (torch.sparse_csr if sparse else torch.strided)
+    assert torch.equal(cut.x.to_dense(), demo_graph.x.to_dense()[kept])
+    assert torch.equal(cut.y, demo_graph.y[kept])
+    assert bool(cut.train_mask.all())
+    assert not bool((cut.val_mask | cut.test_mask).any())
+    assert cut.split_origin.endswith("training nodes only")
+    assert load_graph(cut).num_nodes == 80
 
 
 def test_the_two_cuts_share_no_node_and_no_edge(graph: Data) -> None:
@@ -138,8 +163,7 @@ def test_a_graph_without_labels_or_weights_can_be_cut() -> None:
 
 def test_the_cut_remembers_which_nodes_it_shows(graph: Data) -> None:
     seen = training_subgraph(graph).seen
-    assert (seen["nodes"], seen["edges"], seen["split"], seen["split_seed"]) == ("train", "all", 0, 0)
-    assert seen["training_nodes"] == training_digest(graph)
+    assert seen == Seen(nodes="train", training_nodes=training_digest(graph), split=0, split_seed=0)
 
 
 def test_the_digest_is_of_the_training_nodes_alone(graph: Data) -> None:
@@ -162,7 +186,7 @@ def test_split_and_seed_are_remembered() -> None:
         del drawn[key]
     first, second = load_graph(drawn, seed=4), load_graph(drawn, seed=5)
     assert (first.split_index, first.split_seed) == (0, 4)
-    assert training_subgraph(first).seen["split_seed"] == 4
+    assert training_subgraph(first).seen.split_seed == 4
     assert training_digest(first) != training_digest(second)
     assert load_graph(first, seed=9).split_seed == 4  # its masks are there already
     redrawn = first.clone()
@@ -174,7 +198,7 @@ def test_split_and_seed_are_remembered() -> None:
     for key in ("train_mask", "val_mask", "test_mask"):
         several[key] = torch.stack([first[key], second[key]], dim=1)
     chosen = load_graph(several, split=1)
-    assert training_subgraph(chosen).seen["split"] == 1
+    assert training_subgraph(chosen).seen.split == 1
     assert training_digest(chosen) == training_digest(second)
     assert load_graph(chosen).split_index == 1
 
@@ -184,12 +208,12 @@ def test_training_edges_keep_the_split(graph: Data) -> None:
     numbered.split_index, numbered.split_seed = 2, 7
     cut = training_edges(numbered, 3)
     assert (cut.split_index, cut.split_seed) == (2, 7)
-    assert cut.seen == {"nodes": "all", "edges": "train", "edge_seed": 3}
+    assert cut.seen == Seen(edges="train", edge_seed=3)
     assert cut["edge_index"].shape[1] == 2 * split_edges(graph, 3).train.shape[1]
 
 
 def test_the_file_says_what_was_seen(graph: Data) -> None:
-    assert plgc.condense(graph, nodes=4, settings=QUICK).seen == {"nodes": "all", "edges": "all"}
+    assert plgc.condense(graph, nodes=4, settings=QUICK).seen == Seen()
     for cut in (training_subgraph(graph), training_edges(graph, 1)):
         condensed = plgc.condense(cut, nodes=4, settings=QUICK)
         assert condensed.seen == cut.seen
@@ -220,7 +244,7 @@ def test_flickr_is_cut_at_its_published_split(data_dir: Path) -> None:
     graph = load_graph(data_dir / "flickr_saint_structure.npz")
     cut = training_subgraph(graph)
     assert cut.num_nodes == 44_625
-    assert cut.seen["nodes"] == "train"
+    assert cut.seen.nodes == "train"
     assert cut.edge_index is not None
     kept = graph.train_mask.nonzero().flatten()
     inside = graph.train_mask[graph.edge_index].all(dim=0)
@@ -230,6 +254,7 @@ def test_flickr_is_cut_at_its_published_split(data_dir: Path) -> None:
     assert not bool(rest.train_mask.any())
 
 
+@pytest.mark.slow
 def test_a_real_graph_is_condensed_from_its_training_nodes_and_scored_on_the_others(data_dir: Path) -> None:
     """Actor's first fixed split, 48 / 32 / 20 %: what the unseen nodes hold does not reach the file."""
     graph = load_graph(data_dir / "actor.npz", split=1)

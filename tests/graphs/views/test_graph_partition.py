@@ -69,7 +69,7 @@ def sizes(part: Tensor, parts: int) -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["random", METIS, "skewed"])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(small_graphs(), SEEDS, st.data())
 def test_every_node_has_a_part_and_no_part_is_empty(how: str, graph: Data, seed: int, data: st.DataObject) -> None:
     parts = data.draw(st.integers(2, graph["num_nodes"]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plgc.graphs import check_condensable, load_graph
-from plgc.graphs.formats import bounded, frames
+from plgc.graphs.formats import limits
 from plgc.graphs.formats.columns import TableColumns
 from plgc.runtime.errors import GraphError, GraphNotFoundError, MissingExtraError, SettingError
 
@@ -346,8 +346,8 @@ def test_unknown_columns_and_files(write) -> None:
 
 
 def test_bombs_and_monsters_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "FREE_BYTES", 2**16)
-    monkeypatch.setattr(bounded, "MAX_LINE", 2**20)
+    monkeypatch.setattr(limits, "FREE_BYTES", 2**16)
+    monkeypatch.setattr(limits, "MAX_LINE", 2**20)
     with pytest.raises(GraphError, match="decompression bomb"):
         load(write(gzip.compress(b"a,b\n" * 2**20)))
     with pytest.raises(GraphError, match="decompression bomb"):  # in pieces, whose last one says it is small
@@ -427,8 +427,8 @@ def test_broken_and_boundless_parquet(write, tmp_path: Path, monkeypatch: pytest
     with pytest.raises(GraphError, match="not a readable Parquet file"):
         load_graph(edges, nodes_table=path)
     pandas.DataFrame({"id": np.zeros(100_000), "size": np.zeros(100_000)}).to_parquet(path)
-    monkeypatch.setattr(frames, "FREE_BYTES", 2**10)
-    monkeypatch.setattr(frames, "MAX_RATIO", 10)
+    monkeypatch.setattr(limits, "FREE_TABLE_BYTES", 2**10)
+    monkeypatch.setattr(limits, "MAX_TABLE_RATIO", 10)
     with pytest.raises(GraphError, match="decompression bomb"):
         load_graph(edges, nodes_table=path)
     with pytest.raises(GraphNotFoundError):

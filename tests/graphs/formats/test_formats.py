@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import networkx
@@ -17,9 +19,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.utils import to_networkx
 
-from plgc.graphs import load_graph
+from plgc.graphs import formats, load_graph
 from plgc.graphs.formats.columns import TableColumns
-from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
 
 
 @dataclass
@@ -224,3 +226,29 @@ def test_tables_and_columns_go_with_tables_only(demo_graph: Data) -> None:
         load_graph("demo", nodes_table="nodes.csv")
     with pytest.raises(SettingError, match="columns are for tables"):
         load_graph(demo_graph, columns=TableColumns())
+
+
+# A format of one's own
+
+
+def test_a_format_is_a_module_and_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing else has to be changed, and the module is imported when it is used."""
+    module = ModuleType("plgc.graphs.formats.pairs")
+
+    def read(path: Path) -> Data:
+        ends = torch.tensor([[int(word) for word in line.split("-")] for line in path.read_text().split()])
+        return Data(edge_index=ends.T, name=path.stem)
+
+    module.read = read  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, formats.Format("pairs", (".pairs",))))
+    (tmp_path / "small.pairs").write_text("0-1\n1-2\n")
+    with pytest.raises(ModuleNotFoundError):
+        load_graph(tmp_path / "small.pairs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    data = load_graph(str(tmp_path / "small.pairs"))
+    assert data.name == "small"
+    assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    with pytest.raises(SettingError, match="columns are for tables"):
+        load_graph(tmp_path / "small.pairs", columns=TableColumns())
+    with pytest.raises(GraphNotFoundError, match=r"Did you mean .*small\.pairs"):
+        load_graph(str(tmp_path / "smal.pairs"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plgc.graphs import load_graph
-from plgc.graphs.formats import bounded, graphml
+from plgc.graphs.formats import graphml, limits
 from plgc.graphs.formats.columns import TableColumns
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 
@@ -100,13 +100,13 @@ def test_what_is_wrong_or_hostile_is_refused(write, text: str, message: str) -> 
 
 
 def test_bombs(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphml, "FREE_BYTES", 2**10)
-    monkeypatch.setattr(graphml, "MAX_RATIO", 2)
+    monkeypatch.setattr(limits, "FREE_TABLE_BYTES", 2**10)
+    monkeypatch.setattr(limits, "MAX_TABLE_RATIO", 2)
     keys = "".join(f'<key id="k{i}" for="node"><default>1</default></key>' for i in range(200))
     nodes = "".join(f'<node id="{i}"/>' for i in range(200))
     with pytest.raises(GraphError, match="200 attributes of 200 nodes are more than"):
         load_graph(write(f"{HEAD}{keys}<graph>{nodes}</graph></graphml>"))
-    monkeypatch.setattr(bounded, "FREE_BYTES", 2**16)
+    monkeypatch.setattr(limits, "FREE_BYTES", 2**16)
     with pytest.raises(GraphError, match="decompression bomb"):
         load_graph(write(gzip.compress(HEAD.encode() + b" " * 2**24), "g.graphml.gz"))
     monkeypatch.setattr(graphml, "MAX_COLUMNS", 10)

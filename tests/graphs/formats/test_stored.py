@@ -15,10 +15,10 @@ from safetensors.numpy import save_file
 from torch_geometric.data import Data
 
 import plgc
+from community_graphs import CommunityGraph, write_community_graph
 from plgc.graphs import citation_graph, load_graph, save_npz, save_stored
-from plgc.graphs.formats import unpack
-from plgc.graphs.formats.npz import graph_arrays
-from plgc.graphs.generate import CommunityGraph, write_community_graph
+from plgc.graphs.formats import npz
+from plgc.graphs.formats.arrays import graph_to_arrays
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
@@ -35,8 +35,8 @@ def mapping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped, "MAPPED_FROM", 0)
     monkeypatch.setattr(mapped, "BLOCK", 10_000)
     monkeypatch.setattr(mapped, "ROWS", 7)
-    monkeypatch.setattr("plgc.graphs.check.EDGES", 50)
-    monkeypatch.setattr("plgc.graphs.order.EDGES", 50)
+    monkeypatch.setattr("plgc.graphs.check.BLOCK_EDGES", 50)
+    monkeypatch.setattr("plgc.graphs.standard.BLOCK_EDGES", 50)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def small() -> dict[str, np.ndarray]:
 def test_every_form_of_a_graph_loads_alike(graph: Data, tmp_path: Path, large: bool, monkeypatch) -> None:
     monkeypatch.setattr(mapped, "MAPPED_FROM", 0 if large else 1 << 30)
     plain = load_graph(save_npz(graph, tmp_path / "g.npz"))
-    arrays = {key: np.ascontiguousarray(value) for key, value in graph_arrays(graph, graph.x).items()}
+    arrays = {key: np.ascontiguousarray(value) for key, value in graph_to_arrays(graph, graph.x).items()}
     del arrays["class_names"]
     save_file(arrays, tmp_path / "g.safetensors", {"meta": json.dumps({"split_origin": plain.split_origin})})
     folder, single = load_graph(save_stored(graph, tmp_path / "g")), load_graph(str(tmp_path / "g.safetensors"))
@@ -172,7 +172,7 @@ def test_a_large_archive_is_unpacked_once(graph: Data, tmp_path: Path, monkeypat
     monkeypatch.setenv("PLGC_CACHE", str(tmp_path / "cache"))
     path = save_npz(graph, tmp_path / "g.npz")
     plain = load_graph(path)
-    monkeypatch.setattr(unpack, "UNPACKED_FROM", 1000)
+    monkeypatch.setattr(npz, "UNPACKED_FROM", 1000)
     notices: list[str] = []
     first = load_graph(path, notice=notices.append)
     folder = next((tmp_path / "cache" / "unpacked").iterdir())
@@ -193,7 +193,7 @@ def test_a_large_archive_is_unpacked_once(graph: Data, tmp_path: Path, monkeypat
 def test_an_archive_that_cannot_be_unpacked_is_read(graph: Data, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("PLGC_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(unpack, "UNPACKED_FROM", 1000)
+    monkeypatch.setattr(npz, "UNPACKED_FROM", 1000)
     notices: list[str] = []
     path = save_npz(graph, tmp_path / "g.npz")
     assert load_graph(path, notice=notices.append).num_nodes == 300
@@ -202,7 +202,7 @@ def test_an_archive_that_cannot_be_unpacked_is_read(graph: Data, tmp_path: Path,
 
 def test_a_damaged_archive_leaves_nothing_in_the_cache(graph: Data, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PLGC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(unpack, "UNPACKED_FROM", 1000)
+    monkeypatch.setattr(npz, "UNPACKED_FROM", 1000)
     path = save_npz(graph, tmp_path / "g.npz")
     with zipfile.ZipFile(path) as archive:
         place = archive.getinfo("x.npy").header_offset + 2000

@@ -6,6 +6,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs import citation_graph, load_graph, split_edges, unlabelled
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.runtime.errors import LabelError, SettingError
 
@@ -155,14 +156,14 @@ def test_link_hides_validation_and_test_edges(graph: Data) -> None:
     assert not edge_set(case.seen["edge_index"]) & (val | test)
     assert case.graph is graph
     assert case.clean is None
-    assert case.seen.seen == {"nodes": "all", "edges": "train", "edge_seed": 3}
+    assert case.seen.seen == Seen(edges="train", edge_seed=3)
 
 
 def test_the_edge_seed_can_be_given(graph: Data) -> None:
     case = draw_case(graph, Protocol("link"), 3, edge_seed=8)
     assert case.split is not None
     assert torch.equal(case.split.train, split_edges(graph, 8).train)
-    assert case.seen.seen["edge_seed"] == 8
+    assert case.seen.seen.edge_seed == 8
     same = draw_case(graph, Protocol("link"), 4, edge_seed=8)
     assert torch.equal(same.seen["edge_index"], case.seen["edge_index"])
 
@@ -179,7 +180,7 @@ def test_inductive_links_are_among_unseen_nodes(graph: Data) -> None:
     assert sum(map(len, parts)) == len(among)
     assert edge_set(unseen[case.visible["edge_index"]]) == parts[0]
     assert case.seen.num_nodes == int(train.sum())
-    assert case.seen.seen["nodes"] == "train"
+    assert case.seen.seen.nodes == "train"
     seen = train.nonzero().flatten()
     assert not edge_set(seen[case.seen["edge_index"]]) & among
     assert case.given is not None

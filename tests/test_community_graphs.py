@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs import generate
-from plgc.graphs.generate import REDDIT, CommunityGraph, community_graph, write_community_graph
+import community_graphs
+from community_graphs import REDDIT, CommunityGraph, community_graph, write_community_graph
 from plgc.runtime.errors import SettingError
 
 SMALL = CommunityGraph(nodes=3000, entries=40_000, features=24, communities=6, noise=1.0)
@@ -56,7 +56,7 @@ def test_features_are_noisy_centres(graph: Data) -> None:
 def test_masks_part_the_nodes(graph: Data) -> None:
     masks = torch.stack([graph.train_mask, graph.val_mask, graph.test_mask]).int()
     assert bool((masks.sum(0) == 1).all())
-    assert abs(float(graph.train_mask.float().mean()) - generate.TRAIN) < 0.04
+    assert abs(float(graph.train_mask.float().mean()) - community_graphs.TRAIN) < 0.04
 
 
 def test_the_seed_decides(graph: Data) -> None:
@@ -82,7 +82,7 @@ def test_files_hold_the_same_graph(graph: Data, tmp_path: Path) -> None:
 
 def test_blocks_of_rows_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the size of a block, the result is simple, symmetric and about as large."""
-    monkeypatch.setattr(generate, "BLOCK", 1500)
+    monkeypatch.setattr(community_graphs, "BLOCK", 1500)
     test_edges_are_symmetric_sorted_and_simple(made := community_graph(SMALL))
     assert abs(made.edge_index.shape[1] / SMALL.entries - 1) < 0.03
     assert made.x.shape == (3000, 24)
