@@ -97,7 +97,8 @@ def in_large_batches(into: Path, graphs: Path, threads: int) -> None:
 def stored(into: Path, graphs: Path, threads: int) -> None:
     """Dense float16 features in a folder of arrays, which are mapped and not read."""
     graph = plgc.load_graph(graphs / "small.npz")
-    graph.x = graph.x.to_dense() if graph.x.layout != torch.strided else graph.x
+    assert graph.x is not None
+    graph.x = graph.x.to_dense()
     plgc.graphs.save_stored(graph, into / "graph", dtype="float16")
     command("condense", into / "graph", "--nodes", 20, "--threads", threads, "-o", into / "condensed.safetensors")
     shutil.rmtree(into / "graph")

@@ -60,7 +60,7 @@ def case_names() -> list[str]:
 
 def make(source: Path, into: Path, graphs: Path, threads: int, cases: list[str]) -> None:
     """Have one version make what is not there yet."""
-    left = [name for name in cases if not (into / name).is_dir()]
+    left = [name for name in cases if not (into / name).is_dir() or (into / name / "error.txt").is_file()]
     if left:
         print(f"{into.name}: {len(left)} cases to make", file=sys.stderr)
         environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": str(threads)}

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+import bench
+from bench_child import run_child
+from bench_propagation import measure_propagation
+from bench_training import measure_training
+
 GRAPH = "generated:0.006"
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import bench
-
-    yield bench
-    for name in [name for name in sys.modules if name == "bench" or name.startswith("bench_")]:
-        del sys.modules[name]
-
-
-def test_propagation_is_measured_beside_copies_and_gcnconv(bench: ModuleType) -> None:
-    from bench_propagation import measure_propagation
-
+def test_propagation_is_measured_beside_copies_and_gcnconv() -> None:
     found = measure_propagation(GRAPH, "cpu", repeats=1)
     assert (found["nodes"], found["width"]) == (1016, 128)
     for order in ("own_order", "local_order"):
@@ -36,9 +25,7 @@ def test_propagation_is_measured_beside_copies_and_gcnconv(bench: ModuleType) ->
         assert found["gcnconv_over_ours"][order] == found["gcnconv_seconds"] / found["layer_seconds"][order]
 
 
-def test_training_is_extrapolated_and_says_so(bench: ModuleType) -> None:
-    from bench_training import measure_training
-
+def test_training_is_extrapolated_and_says_so() -> None:
     found = measure_training(GRAPH, "cpu", timed=2)
     assert found["seconds_extrapolated"] == 500 * found["epoch_seconds"]
     assert (found["timed_epochs"], found["epochs"]) == (2, 500)
@@ -46,7 +33,7 @@ def test_training_is_extrapolated_and_says_so(bench: ModuleType) -> None:
 
 @pytest.mark.parametrize("power", [1.07, 0.6])
 def test_growth_is_fitted_recorded_and_projected_at_least_in_proportion(
-    power: float, bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    power: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pretend(task: str, limit: float | None = None, **arguments: object) -> dict[str, float]:
         assert task == "condensing"
@@ -64,7 +51,5 @@ def test_growth_is_fitted_recorded_and_projected_at_least_in_proportion(
     assert {"commit", "machine", "threads", "quick"} <= set(record)
 
 
-def test_a_measurement_that_takes_too_long_is_reported_as_such(bench: ModuleType) -> None:
-    from bench_child import run_child
-
+def test_a_measurement_that_takes_too_long_is_reported_as_such() -> None:
     assert run_child("training", 0.05, graph=GRAPH, device="cpu", timed=1) == {"over_limit": 0.05}

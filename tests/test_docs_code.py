@@ -9,9 +9,7 @@ What can do neither is in ``CANNOT_RUN``, with the reason. The usual run has a s
 from __future__ import annotations
 
 import doctest
-import hashlib
 import importlib
-import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -27,6 +25,7 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
+from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -68,16 +67,13 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
-    def condense_once(graph: Data, **arguments: Any) -> CondensedGraph:
-        given = inspect.signature(condense).bind(graph, **arguments)
-        given.apply_defaults()
-        plain = {key: value for key, value in given.arguments.items() if key not in ("graph", "progress", "checkpoint")}
-        plain["threads"] = plain["threads"] or torch.get_num_threads()
-        others = [graph._store.get(name) for name in ("y", "train_mask", "core_mask")]
-        rest = hashlib.sha256(b"".join(b"none" if part is None else part.numpy().tobytes() for part in others))
-        key = fingerprint(graph), rest.digest(), repr(graph._store.get("seen")), repr(plain)
+    def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
+        plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
+        bare = bare_graph(graph)
+        core = None if bare.core_mask is None else bare.core_mask.numpy().tobytes()
+        key = fingerprint(bare), core, repr(bare.seen), torch.get_num_threads(), repr(plain)
         if key not in made:
-            made[key] = condense(graph, **arguments)
+            made[key] = condense(bare, **options)
         return made[key]
 
     return condense_once
@@ -88,7 +84,7 @@ def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = remember(plgc.condense)
         patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.rivals.methods.condense", shared)
+        patch.setattr("plgc.method.condense.condense", shared)
         yield
 
 

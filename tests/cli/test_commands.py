@@ -35,7 +35,7 @@ def test_condense_reports_what_it_wrote(condense_run: Any, artifact: Path) -> No
     assert result["ratio"] == pytest.approx(condensed.num_nodes / NODES)
     assert result["seed"] == condensed.seed == 3
     assert result["bytes"] == artifact.stat().st_size
-    assert 0 < result["seconds"] < 60
+    assert result["seconds"] > 0
     assert 50e6 < result["peak_memory_bytes"] < 50e9
     assert 0 < result["explained_variance"] <= 1
     assert result["rounds"] >= 1
@@ -127,7 +127,7 @@ def test_demo(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     tiny = save_npz(citation_graph(nodes=100, classes=2, features=30), tmp_path / "tiny.npz")
     done = run("demo", "--graph", tiny, "--device", "cpu", "-o", tmp_path / "demo")
     assert (done.code, done.err) == (0, "")
-    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Left behind: "):
+    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Written: "):
         assert word in done.out
 
 
@@ -168,7 +168,7 @@ def test_interrupt(run: Any, graph: Path, tmp_path: Path, monkeypatch: pytest.Mo
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("plgc.rivals.methods.condense", interrupted)
+    monkeypatch.setattr("plgc.method.condense.condense", interrupted)
     done = run("condense", graph, "--nodes", 9, "-o", tmp_path / "c.safetensors")
     assert (done.code, done.out) == (130, "")
     assert "interrupted" in done.err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import plgc
-from plgc.demo.story import run_demo
+from plgc.demo.run import run_demo
 from plgc.graphs import citation_graph, save_npz
 from plgc.graphs.formats.stored import save_stored
 
@@ -157,10 +157,10 @@ def test_demo(run: Any, tmp_path: Path) -> None:
 
 
 def test_what_the_demo_leaves_is_what_is_checked(tmp_path: Path) -> None:
-    from plgc.cli.demo import LEFT
+    from plgc.cli.demo import FILES
 
     run_demo(citation_graph(nodes=150, classes=3, features=40), tmp_path, seeds=1)
-    assert {path.name for path in tmp_path.iterdir()} <= set(LEFT)
+    assert {path.name for path in tmp_path.iterdir()} <= set(FILES)
 
 
 def test_experiment(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

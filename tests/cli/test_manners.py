@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import plgc
-from plgc.cli import app, main, messages
+from plgc.cli import app, main, output
 
 SOURCE = str(Path(plgc.__file__).parents[1])
 
@@ -104,10 +104,10 @@ def test_progress_is_for_terminals_and_not_for_the_quiet(monkeypatch: pytest.Mon
         stream = Terminal()
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", stream)
-            messages.start()
+            output.start_messages()
             if quiet:
-                messages.LOG.setLevel(messages.ERRORS)
-            with messages.working() as progress:
+                output.LOG.setLevel(output.ERRORS)
+            with output.working() as progress:
                 progress("at work", 1, 2)
         assert ("at work" in stream.getvalue()) == (not quiet)
 

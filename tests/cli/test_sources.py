@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import plgc
-from plgc.cli import condense as condense_module
-from plgc.cli import inspect, options
+from plgc.cli import inputs, options
 from plgc.downstream.combine import COMBINATIONS
 from plgc.graphs import citation_graph, save_npz
 from plgc.graphs.views.partition import PARTITIONS
@@ -108,7 +107,7 @@ def test_noisy_parts_tell_no_edges(run: Any, owners: list[Path], tmp_path: Path)
     done = run("condense", owners[0], *given)
     assert done.code == 0
     for text in (done.out, run("inspect", tmp_path / "out").out):
-        assert "owner0 in 2 random parts: how many edges were cut is not told" in text
+        assert "owner0 in 2 random parts: the number of cut edges is not published" in text
     partition = run("inspect", tmp_path / "out", "--json").result["partition"]
     assert "edges" not in partition
     assert "edges_cut" not in partition
@@ -175,7 +174,7 @@ def test_inspect_a_folder(run: Any, two: Path, owners: list[Path]) -> None:
     assert result["sources"][1] == {"name": "owner1", "weight": 1.0, **alone}
     done = run("inspect", two)
     assert alone["sha256"][:12] in done.out
-    assert "no synthetic node stands for fewer than 5 nodes" in run("inspect", two / "owner1.safetensors").out
+    assert "no synthetic node represents fewer than 5 nodes" in run("inspect", two / "owner1.safetensors").out
     refused(run, 2, "one condensed graph", "inspect", two, "--theory", "--graph", owners[0])
 
 
@@ -248,4 +247,4 @@ def test_choices_are_those_of_the_package() -> None:
     assert tuple(options.Engine) == ENGINES
     assert tuple(options.Partition) == PARTITIONS
     assert tuple(options.Combination) == COMBINATIONS
-    assert condense_module.MANIFEST == inspect.MANIFEST == MANIFEST
+    assert inputs.MANIFEST == MANIFEST

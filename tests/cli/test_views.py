@@ -15,6 +15,7 @@ import plgc
 from plgc.cli import options
 from plgc.cli.models import _evaluate_text
 from plgc.graphs import citation_graph, save_npz, split_edges, training_edges, training_labels, training_subgraph
+from plgc.graphs.seen import Seen
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import TASKS
 from plgc.rivals.methods import CONDENSERS, METHODS, condense_with
@@ -137,7 +138,7 @@ def test_condensing_without_labels_reads_none(run: Any, small: Path, condense: C
 
 def test_choices_are_those_of_the_package() -> None:
     assert tuple(options.Condenser) == CONDENSERS
-    assert tuple(options.Task) == tuple(task for task in TASKS if task != "membership")  # of experiments alone
+    assert tuple(options.TaskName) == tuple(task for task in TASKS if task != "membership")  # of experiments alone
 
 
 # Evaluating
@@ -273,7 +274,7 @@ def test_wrong_usage(
 
 def test_what_was_seen_is_in_the_file(run: Any, condense: Condense) -> None:
     loaded = plgc.CondensedGraph.load(file(condense(*LINKS)))
-    assert loaded.seen == {"nodes": "all", "edges": "train", "edge_seed": 4}
+    assert loaded.seen == Seen(edges="train", edge_seed=4)
     rival = plgc.CondensedGraph.load(file(condense("--method", "random", "--seed", 2)))
     assert rival.labels is not None
     assert torch.bincount(rival.labels).numel() == 3

@@ -16,8 +16,8 @@ from torch_geometric.data import Data
 import plgc
 from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs import unlabelled
-from plgc.graphs.views.edges import non_edges, undirected_edges
 from plgc.graphs.labels import choose_labels
+from plgc.graphs.views.edges import non_edges, undirected_edges
 from plgc.runtime.container import checksum
 from plgc.runtime.errors import ArtifactError, GraphError, LabelError, SettingError
 

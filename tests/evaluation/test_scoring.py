@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -8,14 +10,22 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer
+from plgc.downstream.backbone import propagated_features
+from plgc.downstream.tasks.classifier import (
+    Classifier,
+    ClassifierSettings,
+    finetune_last_layer,
+    train_classifier,
+    train_on_condensed,
+)
 from plgc.downstream.tasks.metrics import accuracy
-from plgc.evaluation import scoring as learning
+from plgc.evaluation import scoring
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.rivals.controls import PropagatedFeatures, RandomEncoder, StageOneEncoder
+from plgc.rivals import controls
+from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
 from plgc.sparse.inputs import Inputs, prepare
@@ -41,6 +51,18 @@ def ours(graph: Data) -> plgc.CondensedGraph:
 def rival(graph: Data) -> plgc.CondensedGraph:
     """Some training nodes with their labels."""
     return condense_with("random", graph, nodes=15, labels=draw_case(graph, Protocol(), 0).given)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_training() -> Iterator[None]:
+    """Fewer epochs than are usual, enough for these small graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            scoring, "train_on_condensed", partial(train_on_condensed, settings=ClassifierSettings(epochs=60))
+        )
+        patch.setattr(controls, "train_classifier", partial(train_classifier, settings=ClassifierSettings(epochs=60)))
+        patch.setattr(controls, "preset_named", lambda _: QUICK)
+        yield
 
 
 def relabelled(graph: Data, kept: Tensor) -> Data:
@@ -72,7 +94,7 @@ def test_every_method_learns_what_it_is(graph: Data, ours: plgc.CondensedGraph, 
         "propagated_features": learn("propagated_features", case),
         "random_encoder": learn("random_encoder", case),
     }
-    kinds = [plgc.Backbone, Classifier, Classifier, StageOneEncoder, PropagatedFeatures, RandomEncoder]
+    kinds = [plgc.Backbone, Classifier, Classifier, Reference, Reference, Reference]
     assert [type(model) for model in learned.values()] == kinds
     for name, model in learned.items():
         embedding = model.embed(model.prepare(graph))
@@ -105,10 +127,12 @@ def test_kind_and_seed_reach_the_model(graph: Data, ours: plgc.CondensedGraph, r
     rebuilt = learn("plgc", case, [ours], kind="sgc", seed=4)
     assert isinstance(rebuilt, plgc.Backbone)
     assert (rebuilt.settings.kind, rebuilt.seed) == ("sgc", 4)
-    for method, given in (("random", [rival]), ("whole", []), ("random_encoder", [])):
+    for method, given in (("random", [rival]), ("whole", [])):
         model = learn(method, case, given, kind="mlp", seed=4)
-        assert isinstance(model, Classifier | RandomEncoder)
+        assert isinstance(model, Classifier)
         assert model.gnn.kind == "mlp"
+    kinds = [learn("random_encoder", case, kind=kind, seed=seed) for kind in ("gcn", "mlp") for seed in (3, 4)]
+    assert len({float(model.embed(model.prepare(graph)).sum()) for model in kinds}) == 4
 
 
 # Labels
@@ -132,14 +156,14 @@ def test_validation_labels_choose_the_epoch_with_full_labels_only(
     graph: Data, rival: plgc.CondensedGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = []
-    for name in ("train_classifier", "train_on_condensed"):
-        original = getattr(learning, name)
+    for module, name in ((controls, "train_classifier"), (scoring, "train_on_condensed")):
+        original = getattr(module, name)
 
         def spy(*arguments, score, original=original, **rest):
             scores.append(score)
             return score and original(*arguments, score=score, **rest)
 
-        monkeypatch.setattr(learning, name, spy)
+        monkeypatch.setattr(module, name, spy)
     for protocol in (Protocol(shots=2), Protocol(labels=9, noise=0.5), Protocol(imbalance=5.0), Protocol("link")):
         case = draw_case(graph, protocol, 0)
         learn("whole", case)
@@ -219,7 +243,7 @@ class Watched:
         return prepare(graph, "l1")
 
     def embed(self, graph: Inputs) -> Tensor:
-        return PropagatedFeatures(40, "l1").embed(graph)
+        return propagated_features(graph)
 
 
 @pytest.mark.parametrize("inductive", [False, True])

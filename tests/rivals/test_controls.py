@@ -1,28 +1,39 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from quick_rivals import FEATURES, KEPT, NODES, OURS
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs import citation_graph, load_graph
-from plgc.rivals.controls import CONTROL_WIDTH, PropagatedFeatures, RandomEncoder, StageOneEncoder, train_ssl
-from plgc.rivals.methods import condense_with
+import plgc
+from plgc.graphs.views.protocol import Protocol, draw_case
+from plgc.rivals.controls import (
+    CONTROL_WIDTH,
+    LearnOptions,
+    Reference,
+    propagated,
+    random_encoder,
+    ssl,
+    train_stage_one,
+)
+from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import SettingError
-
-NODES, WIDTH, KEPT = 150, 40, 6
-
-
-@pytest.fixture(scope="module")
-def graph() -> Data:
-    """Shared by all tests, so none may change it."""
-    return load_graph(citation_graph(nodes=NODES, classes=3, features=WIDTH))
+from plgc.sparse.inputs import prepare
 
 
-@pytest.fixture(scope="module")
-def ssl(graph: Data) -> StageOneEncoder:
-    return train_ssl(graph, nodes=KEPT, seed=2)
+def embedding(name: str, graph: Data, **options: Any) -> Tensor:
+    """What a control makes of the graph."""
+    reference = METHODS[name].reference
+    assert reference is not None
+    model = load(reference)(draw_case(graph, Protocol(), 0), LearnOptions(**options))
+    rows = model.embed(model.prepare(graph))
+    assert rows.shape == (NODES, sum(model.parts))
+    assert not rows.requires_grad
+    return rows
 
 
 def other_labels(graph: Data) -> Data:
@@ -34,10 +45,6 @@ def other_labels(graph: Data) -> Data:
     return other
 
 
-def embedding(model: PropagatedFeatures | RandomEncoder | StageOneEncoder, graph: Data) -> Tensor:
-    return model.embed(model.prepare(graph))
-
-
 def test_propagated_features_are_what_the_formula_says(graph: Data) -> None:
     """Â = D^-1/2 (A + I) D^-1/2 by hand, on rows that sum to one."""
     adjacency = np.eye(NODES)
@@ -46,60 +53,60 @@ def test_propagated_features_are_what_the_formula_says(graph: Data) -> None:
     normal = adjacency / np.sqrt(np.outer(degree, degree))
     x = graph["x"].to_dense().numpy()
     expected = normal @ normal @ (x / x.sum(1, keepdims=True))
-    model = PropagatedFeatures(WIDTH, "l1")
-    assert model.parts == (WIDTH,)
-    np.testing.assert_allclose(embedding(model, graph).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(embedding("propagated_features", graph).numpy(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["gcn", "sage", "mlp"])
 def test_the_random_encoder_is_its_seed(graph: Data, kind: str) -> None:
     before = torch.get_rng_state()
-    first = embedding(RandomEncoder(WIDTH, "l1", kind, seed=1), graph)
+    first = embedding("random_encoder", graph, kind=kind, seed=1)
     assert torch.equal(torch.get_rng_state(), before)
     assert first.shape == (NODES, CONTROL_WIDTH)
-    assert RandomEncoder(WIDTH, "l1", kind).parts == (CONTROL_WIDTH,)
-    assert not first.requires_grad
-    assert torch.equal(embedding(RandomEncoder(WIDTH, "l1", kind, seed=1), other_labels(graph)), first)
-    assert not torch.allclose(embedding(RandomEncoder(WIDTH, "l1", kind, seed=2), graph), first)
+    assert torch.equal(embedding("random_encoder", other_labels(graph), kind=kind, seed=1), first)
+    assert not torch.allclose(embedding("random_encoder", graph, kind=kind, seed=2), first)
 
 
-def test_the_scaling_is_applied(graph: Data) -> None:
-    for make in (PropagatedFeatures, RandomEncoder):
-        raw, scaled = (embedding(make(WIDTH, scaling), graph) for scaling in ("none", "l1"))
-        assert float(raw.abs().sum()) > 3 * float(scaled.abs().sum())
+def test_the_scaling_is_that_of_the_features(graph: Data) -> None:
+    signed = graph.clone()
+    signed.x = graph["x"].to_dense()
+    signed.x[0] = -1.0
+    for make in (propagated, random_encoder):
+        assert make(draw_case(graph, Protocol(), 0), LearnOptions()).scaling == "l1"
+        assert make(draw_case(signed, Protocol(), 0), LearnOptions()).scaling == "none"
+    raw, scaled = (embedding("propagated_features", one) for one in (signed, graph))
+    assert float(raw.abs().sum()) > 3 * float(scaled.abs().sum())
 
 
-def test_ssl_reads_no_labels_no_masks_and_no_global_random_state(graph: Data, ssl: StageOneEncoder) -> None:
-    torch.manual_seed(77)
-    before = torch.get_rng_state()
-    other = train_ssl(other_labels(graph), nodes=KEPT, seed=2)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(embedding(other, graph), embedding(ssl, graph))
+def test_a_control_is_a_function_of_the_prepared_graph(graph: Data) -> None:
+    """As easy to add as this."""
+    control = Reference(lambda inputs: inputs.x.to_dense(), FEATURES, (FEATURES,), "none")  # pyright: ignore
+    assert torch.equal(control.embed(control.prepare(graph)), graph["x"].to_dense())
 
 
-def test_ssl_is_the_stage_one_of_a_condensation(graph: Data, ssl: StageOneEncoder) -> None:
-    """Its prototypes are the pseudo-labels that the condensed graph has."""
-    condensed = condense_with("plgc", graph, nodes=KEPT, seed=2)
-    assert torch.equal(ssl.stage.prototypes.detach(), condensed.pseudo_labels)
-    assert ssl.stage.blocks == condensed.blocks
-    assert ssl.scaling == condensed.scaling
+def test_ssl_is_the_stage_one_of_a_condensation(graph: Data, made: dict[str, plgc.CondensedGraph]) -> None:
+    """Its prototypes are the pseudo-labels of the condensed graph. It reads no labels, no masks and no global state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(77)
+        before = torch.get_rng_state()
+        stage, scaling = train_stage_one(other_labels(graph), KEPT, OURS)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(stage.prototypes.detach(), made["plgc"].pseudo_labels)  # pyright: ignore
+    assert (stage.blocks, scaling) == (made["plgc"].blocks, made["plgc"].scaling)
 
 
-def test_ssl_has_the_skip_path_of_a_backbone(graph: Data, ssl: StageOneEncoder) -> None:
-    rows = embedding(ssl, graph)
-    learned = sum(ssl.stage.blocks)
-    assert ssl.parts == (learned, WIDTH)
-    assert rows.shape == (NODES, learned + WIDTH)
-    assert torch.equal(rows[:, learned:], embedding(PropagatedFeatures(WIDTH, ssl.scaling), graph))
-    assert not rows.requires_grad
-    paper = StageOneEncoder(WIDTH, ssl.scaling, ssl.stage, skip=False)
-    assert paper.parts == (sum(paper.stage.blocks),)
-    assert embedding(paper, graph).shape == (NODES, sum(paper.parts))
+def test_ssl_has_the_skip_path_of_a_backbone(graph: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plgc.rivals.controls.preset_named", lambda name: OURS)
+    case = draw_case(graph, Protocol(), 0)
+    both, paper = (ssl(case, LearnOptions(nodes=KEPT, preset=preset)) for preset in ("default", "paper"))
+    rows, learned = both.embed(both.prepare(graph)), sum(paper.parts)
+    assert both.parts == (learned, FEATURES)
+    assert torch.equal(rows[:, :learned], paper.embed(prepare(graph, "l1")))
+    assert torch.equal(rows[:, learned:], embedding("propagated_features", graph))
 
 
 def test_ssl_refuses_impossible_sizes(graph: Data) -> None:
     for nodes in (1, NODES + 1):
         with pytest.raises(SettingError, match=f"nodes is {nodes}"):
-            train_ssl(graph, nodes=nodes)
+            train_stage_one(graph, nodes, OURS)
     with pytest.raises(SettingError, match="best"):
-        train_ssl(graph, nodes=KEPT, preset="best")
+        ssl(draw_case(graph, Protocol(), 0), LearnOptions(nodes=KEPT, preset="best"))

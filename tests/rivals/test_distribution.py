@@ -2,46 +2,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from quick_rivals import CLASSES, KEPT, NODES, QUICK
+from quick_rivals import condense as quick
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
+from plgc.graphs import TrainingLabels
 from plgc.method.encoder import GNN
 from plgc.rivals import distribution
-from plgc.rivals.coreset import class_shares
+from plgc.rivals.coreset import class_counts, class_shares
 from plgc.rivals.distribution import (
     DistributionSettings,
-    class_counts,
     class_means,
-    condense_by_distribution,
     match,
     mean_distance,
+    published_settings,
 )
+from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import prepare
 from plgc.sparse.propagation import propagate
 
-NODES, KEPT, CLASSES = 200, 18, 3
-QUICK = DistributionSettings(networks=12, steps=3, hidden=16, checks=4, check_epochs=15)
 
-
-@pytest.fixture(scope="module")
-def graph() -> Data:
-    """Shared, so no test may change it."""
-    return load_graph(citation_graph(nodes=NODES, classes=CLASSES, features=40))
-
-
-@pytest.fixture(scope="module")
-def labels(graph: Data) -> TrainingLabels:
-    return training_labels(graph)
-
-
-def condense(graph: Data, labels: TrainingLabels, seed: int = 0, **settings) -> CondensedGraph:
-    return condense_by_distribution(graph, labels, nodes=KEPT, seed=seed, settings=replace(QUICK, **settings))
+def condense(graph: Data, labels: TrainingLabels, seed: int = 0, **settings: Any) -> CondensedGraph:
+    return quick("gcdm-x", graph, labels, seed=seed, settings=replace(QUICK["gcdm-x"], **settings))
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -127,18 +116,8 @@ def test_a_step_lowers_the_loss_and_networks_are_drawn_afresh() -> None:
 
 def test_what_is_left(graph: Data, labels: TrainingLabels) -> None:
     seen: list[tuple[int, int]] = []
-    state = torch.get_rng_state()
-    condensed = condense_by_distribution(
-        graph,
-        labels,
-        nodes=KEPT,
-        seed=0,
-        settings=QUICK,
-        progress=lambda message, done, total: seen.append((done, total)),
-    )
-    assert torch.equal(torch.get_rng_state(), state)
+    condensed = quick("gcdm-x", graph, labels, progress=lambda message, done, total: seen.append((done, total)))
     assert seen == [(3, 12), (6, 12), (9, 12), (12, 12)]
-    assert condensed.method == "gcdm-x"
     assert condensed.settings["networks"] == 12
     assert condensed.edge_index is None
     assert condensed.features.shape == (KEPT, 40)
@@ -146,7 +125,6 @@ def test_what_is_left(graph: Data, labels: TrainingLabels) -> None:
     assert dict(enumerate(torch.bincount(condensed.labels).tolist())) == class_shares(labels.y, labels.train, KEPT)
     assert int(condensed.counts.sum()) == labels.train.numel()
     assert len(condensed.curves["matching"]) == len(condensed.curves["validation"]) == 4
-    assert not torch.equal(condensed.features, condense(graph, labels, seed=1).features)
 
 
 def test_features_approach_the_real_means_under_networks_not_seen(graph: Data, labels: TrainingLabels) -> None:
@@ -173,11 +151,11 @@ def test_validation_chooses_the_best_and_without_it_the_last_counts(
     seen: list[Tensor] = []
     values = iter([0.5, 0.8, 0.8, 0.3])
 
-    def accuracy(features: Tensor, *_) -> float:
+    def accuracy(run: RivalRun, features: Tensor, *_: Any) -> float:
         seen.append(features.clone())
         return next(values)
 
-    monkeypatch.setattr(distribution, "_validation_accuracy", accuracy)
+    monkeypatch.setattr(RivalRun, "accuracy", accuracy)
     chosen = condense(graph, labels)
     assert torch.equal(chosen.features, seen[1])
     assert chosen.curves["validation"] == [0.5, 0.8, 0.8, 0.3]
@@ -188,17 +166,6 @@ def test_validation_chooses_the_best_and_without_it_the_last_counts(
 def test_validation_accuracy_is_that_of_a_gcn_trained_on_the_features(graph: Data, labels: TrainingLabels) -> None:
     accuracies = condense(graph, labels, networks=2, checks=1, check_epochs=60).curves["validation"]
     assert 0.5 < accuracies[0] <= 1.0
-
-
-def test_only_given_labels_matter(graph: Data, labels: TrainingLabels) -> None:
-    hidden = graph.clone()
-    hidden.y = torch.zeros_like(graph["y"])
-    given = torch.isin(torch.arange(NODES), torch.cat([labels.train, labels.val]))
-    other = replace(labels, y=torch.where(given, labels.y, 2))
-    assert torch.equal(condense(hidden, other).features, condense(graph, labels).features)
-    assert not torch.equal(
-        condense(graph, training_labels(graph, noise=0.5)).features, condense(graph, labels).features
-    )
 
 
 @pytest.mark.parametrize("stop", [3, 9])
@@ -213,9 +180,7 @@ def test_a_stopped_run_ends_in_the_same_bytes(stop: int, graph: Data, labels: Tr
             raise Stop
 
     def run(progress) -> CondensedGraph:
-        return condense_by_distribution(
-            graph, labels, nodes=KEPT, seed=0, settings=QUICK, progress=progress, checkpoint=tmp_path
-        )
+        return quick("gcdm-x", graph, labels, progress=progress, checkpoint=tmp_path)
 
     with pytest.raises(Stop):
         run(stopping)
@@ -223,10 +188,7 @@ def test_a_stopped_run_ends_in_the_same_bytes(stop: int, graph: Data, labels: Tr
     resumed = run(lambda message, done, total: done_before.append(done))
     assert done_before == list(range(stop + 3, 13, 3))
     assert list(tmp_path.iterdir()) == []
-    whole = condense(graph, labels)
-    resumed.save(tmp_path / "resumed.safetensors")
-    whole.save(tmp_path / "whole.safetensors")
-    assert (tmp_path / "resumed.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+    assert resumed.to_bytes() == condense(graph, labels).to_bytes()
 
 
 # Refusals
@@ -245,18 +207,19 @@ def test_a_stopped_run_ends_in_the_same_bytes(stop: int, graph: Data, labels: Tr
     ],
 )
 def test_refused_settings(setting: str, value: float) -> None:
-    with pytest.raises(SettingError, match=f"{setting}={value}"):
-        replace(QUICK, **{setting: value})
+    with pytest.raises(SettingError, match=f"{setting} is {value}"):
+        replace(QUICK["gcdm-x"], **{setting: value})
 
 
 def test_the_graphs_name_finds_its_settings(graph: Data, labels: TrainingLabels, monkeypatch) -> None:
-    monkeypatch.setitem(distribution.PUBLISHED, "cora", replace(QUICK, networks=7))
+    assert published_settings("Cora").networks == 600
+    assert published_settings("elsewhere") == published_settings("citeseer") == DistributionSettings()
+    monkeypatch.setitem(distribution.PUBLISHED, "cora", replace(QUICK["gcdm-x"], networks=7))
     named = graph.clone()
     named.name = "Cora"
-    assert condense_by_distribution(named, labels, nodes=KEPT, seed=0).settings["networks"] == 7
-    assert distribution.PUBLISHED["citeseer"] == DistributionSettings()
+    assert quick("gcdm-x", named, labels, settings=None).settings["networks"] == 7
 
 
 def test_refusals(graph: Data, labels: TrainingLabels) -> None:
     with pytest.raises(LabelError, match="3 classes"):
-        condense_by_distribution(graph, labels, nodes=2, seed=0, settings=QUICK)
+        quick("gcdm-x", graph, labels, nodes=2)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from quick_rivals import CLASSES
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
+from plgc.graphs import TrainingLabels
 from plgc.rivals.trajectory import experts as experts_module
-from plgc.rivals.trajectory.expert_settings import ExpertSettings
 from plgc.rivals.trajectory.experts import (
     Cohort,
     Field,
@@ -23,32 +23,25 @@ from plgc.rivals.trajectory.experts import (
     receptive_field,
     train_experts,
 )
+from plgc.rivals.trajectory.settings import ExpertSettings
+from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
 
-CLASSES, HIDDEN = 3, 8
+HIDDEN = 8
 SMALL = ExpertSettings(experts=3, epochs=12, hidden=HIDDEN)
 ADAM = replace(SMALL, optimizer="adam", learning_rate=1e-2, weight_decay=5e-4)
 
 
 @pytest.fixture(scope="module")
-def labels() -> TrainingLabels:
-    return training_labels(_graph())
-
-
-@pytest.fixture(scope="module")
-def inputs() -> Inputs:
-    return prepare(_graph(), "l1")
+def inputs(graph: Data) -> Inputs:
+    return prepare(graph, "l1")
 
 
 @pytest.fixture(scope="module")
 def field(inputs: Inputs, labels: TrainingLabels) -> Field:
     return receptive_field(inputs, labels.train)
-
-
-def _graph() -> Data:
-    return load_graph(citation_graph(nodes=150, classes=CLASSES, features=40))
 
 
 def plain_gcn(inputs: Inputs, trained: Trajectories, expert: int, epoch: int) -> Tensor:
@@ -106,12 +99,12 @@ def test_every_snapshot_is_a_copy_of_its_own(field: Field, labels: TrainingLabel
         assert torch.equal(short.values, trained.values[:, keep])
 
 
-def test_an_expert_learns(inputs: Inputs, field: Field, labels: TrainingLabels) -> None:
+def test_an_expert_learns(graph: Data, inputs: Inputs, field: Field, labels: TrainingLabels) -> None:
     settings = replace(ADAM, epochs=150)
     trained = train_experts(field, labels.y[labels.train], CLASSES, settings, keep=[0, 150], seed=0)
 
     def hit(epoch: int) -> float:
-        return float((plain_gcn(inputs, trained, 1, epoch).argmax(1) == _graph()["y"])[labels.train].float().mean())
+        return float((plain_gcn(inputs, trained, 1, epoch).argmax(1) == graph["y"])[labels.train].float().mean())
 
     assert hit(150) > max(0.8, hit(0))
 
@@ -211,8 +204,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
             settings,
             keep=[0, 5, 12],
             seed=3,
-            checkpoint=folder,
-            run={"graph": "a"},
+            checkpoint=lambda group: checkpoint_in(folder, group=group),
             progress=progress,
         )
 

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from quick_rivals import GRADIENT, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.tasks.classifier import train_on_condensed
-from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
-from plgc.graphs.views.inductive import training_digest
+from plgc.graphs import TrainingLabels
+from plgc.graphs.bare import bare_graph
+from plgc.rivals.frame import RivalRun
 from plgc.rivals.gradient import condense as gradient
-from plgc.rivals.gradient.condense import METHODS, condense_by_gradients
 from plgc.rivals.gradient.loop import Matching, train_model
 from plgc.rivals.gradient.matching import (
     TINY,
@@ -33,20 +34,7 @@ from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
 
-QUICK = GradientSettings(
-    epochs=3, outer_steps=4, inner_steps=3, feature_rate=0.003, hidden=8, adjacency_hidden=6, evaluate=()
-)
-
-
-@pytest.fixture(scope="module")
-def graph() -> Data:
-    """Shared, so no test may change it."""
-    return load_graph(citation_graph(nodes=150, classes=3, features=40))
-
-
-@pytest.fixture(scope="module")
-def labels(graph: Data) -> TrainingLabels:
-    return training_labels(graph)
+METHODS = ("dc-graph", "gcond", "gcond-x")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +129,7 @@ def test_a_gradient_that_vanishes_counts_as_unlike_and_stays_finite() -> None:
 
 @pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("hidden", [[], [6]])
-def test_the_slope_of_the_distance_is_that_of_a_double_backward(
+def test_the_gradient_of_the_distance_is_that_of_a_double_backward(
     hidden: list[int], learned: bool, inputs: Inputs, labels: TrainingLabels
 ) -> None:
     task = posed(inputs, labels, hidden=hidden)
@@ -169,7 +157,7 @@ def test_the_slope_of_the_distance_is_that_of_a_double_backward(
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=float(theirs.abs().max()) * 1e-4)
 
 
-def test_classes_stand_in_rows_filled_up_with_shares_of_zero() -> None:
+def test_classes_are_rows_filled_up_with_shares_of_zero() -> None:
     place, share = by_class(torch.tensor([2, 4, 1]), 3)
     assert place.tolist() == [[0, 1, 0], [2, 3, 4], [6, 6, 6]]
     assert torch.equal(share, torch.tensor([[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
@@ -261,10 +249,11 @@ def test_the_model_learns_by_adam_on_the_mean_loss() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_steps_lower_the_distance(method: str, inputs: Inputs, labels: TrainingLabels) -> None:
-    settings = replace(QUICK, outer_steps=60, inner_steps=0, feature_rate=1e-3, adjacency_rate=1e-2)
+def test_steps_lower_the_distance(method: str, graph: Data, inputs: Inputs, labels: TrainingLabels) -> None:
+    settings = replace(GRADIENT, outer_steps=60, inner_steps=0, feature_rate=1e-3, adjacency_rate=1e-2)
     task = posed(inputs, labels, hops=0 if method == "dc-graph" else 2)
-    state = gradient._start(task, inputs, method, settings, seeded())
+    run = RivalRun(method, bare_graph(graph), labels, 9, 0, "l1", settings=settings)
+    state = gradient.start(run, task, seeded())
 
     def distance() -> float:
         weights, biases = draw_model(task.widths, seeded(5))
@@ -287,26 +276,21 @@ def test_steps_lower_the_distance(method: str, inputs: Inputs, labels: TrainingL
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_result_says_what_it_is(method: str, graph: Data, labels: TrainingLabels) -> None:
-    condensed = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, method=method, settings=QUICK)
-    assert condensed.method == method
-    assert condensed.features.shape == (9, 40)
+    condensed = condense(method, graph, unvalidated(labels), nodes=9)
     assert condensed.labels is not None
     assert sorted(set(condensed.labels.tolist())) == [0, 1, 2]
     assert int(condensed.counts.sum()) == len(labels.train)
     assert condensed.settings["outer_steps"] == 4
-    assert condensed.settings["training_labels"] == len(labels.train)
     assert condensed.chosen["epoch"] == 3
     assert 0 < condensed.chosen["training_accuracy"] <= 1
     assert len(condensed.curves["matching"]) == 3
-    assert condensed.seen["nodes"] == "all"
-    assert training_digest(graph) in condensed.seen.values()
     if method != "gcond":
         assert condensed.edge_index is None
         return
     assert condensed.edge_index is not None
     assert condensed.edge_weight is not None
     assert bool((condensed.edge_index[0] != condensed.edge_index[1]).all())
-    assert bool((condensed.edge_weight >= QUICK.threshold).all())
+    assert bool((condensed.edge_weight >= GRADIENT.threshold).all())
     dense = torch.zeros(9, 9).index_put((condensed.edge_index[0], condensed.edge_index[1]), condensed.edge_weight)
     assert torch.equal(dense, dense.t())
 
@@ -316,8 +300,7 @@ def test_a_run_that_is_stopped_and_resumed_ends_byte_identical(
     method: str, graph: Data, labels: TrainingLabels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gradient, "SAVE_EVERY", 3)
-    monkeypatch.setattr(gradient, "ON_CONDENSED", replace(gradient.ON_CONDENSED, epochs=10))
-    settings = replace(QUICK, epochs=8, evaluate=(2,), adjacency_period=4, adjacency_epochs=2, batch=5)
+    settings = replace(GRADIENT, epochs=8, evaluate=(2,), adjacency_period=4, adjacency_epochs=2, batch=5)
     done: list[int] = []
 
     def stop_once(message: str, epoch: int, total: int) -> None:
@@ -325,54 +308,33 @@ def test_a_run_that_is_stopped_and_resumed_ends_byte_identical(
         if done in ([1, 2, 3, 4], [1, 2, 3, 4, 4, 5, 6, 7]):
             raise KeyboardInterrupt
 
-    def run(name: str, **extra: Any) -> bytes:
-        made = condense_by_gradients(graph, labels, nodes=9, seed=1, method=method, settings=settings, **extra)
-        made.save(tmp_path / name)
-        return (tmp_path / name).read_bytes()
+    def run(**extra: Any) -> bytes:
+        return condense(method, graph, labels, nodes=9, settings=settings, **extra).to_bytes()
 
-    state = torch.get_rng_state()
-    whole = run("whole.safetensors")
-    assert torch.equal(torch.get_rng_state(), state)
-    folder = tmp_path / "kept"
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            run("resumed.safetensors", checkpoint=folder, progress=stop_once)
-    assert run("resumed.safetensors", checkpoint=folder, progress=stop_once) == whole
+            run(checkpoint=tmp_path, progress=stop_once)
+    assert run(checkpoint=tmp_path, progress=stop_once) == run()
     assert done == [1, 2, 3, 4, 4, 5, 6, 7, 7, 8]
-    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_validation_labels_choose_the_epoch_and_without_them_the_training_labels_do(
     graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter([0.5, 0.75, 0.75, 1.0, 1.0, 0.75])
-    monkeypatch.setattr(gradient, "_accuracy", lambda *_: next(scores))
-    settings = replace(QUICK, epochs=3, evaluate=(1, 2))
-    chosen = condense_by_gradients(graph, labels, nodes=9, seed=0, settings=settings)
+    monkeypatch.setattr(RivalRun, "accuracy", lambda *_: next(scores))
+    settings = replace(GRADIENT, epochs=3, evaluate=(1, 2))
+    chosen = condense("gcond-x", graph, labels, nodes=9, settings=settings)
     assert chosen.chosen == {"epoch": 2, "validation_accuracy": 0.75}  # the first of the best
-    second = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, settings=settings)
+    second = condense("gcond-x", graph, unvalidated(labels), nodes=9, settings=settings)
     assert second.chosen == {"epoch": 2, "training_accuracy": 1.0}  # the last of the best
     assert torch.equal(chosen.features, second.features)
 
 
-def test_only_labels_it_was_given_are_read(graph: Data, labels: TrainingLabels) -> None:
-    hidden = labels.y.clone()
-    seen = torch.zeros(len(hidden), dtype=torch.bool)
-    seen[labels.train] = True
-    hidden[~seen] = 99  # would not fit into any class
-    other = graph.clone()
-    other.y = torch.zeros_like(graph["y"])
-    given = replace(unvalidated(labels), y=hidden)
-    first = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, settings=QUICK)
-    second = condense_by_gradients(other, given, nodes=9, seed=0, settings=QUICK)
-    assert torch.equal(first.features, second.features)
-    third = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=1, settings=QUICK)
-    assert not torch.equal(first.features, third.features)
-
-
 def test_a_condensed_graph_teaches_the_classes(graph: Data, labels: TrainingLabels) -> None:
-    settings = replace(QUICK, epochs=30, outer_steps=5, inner_steps=5, evaluate=())
-    condensed = condense_by_gradients(graph, unvalidated(labels), nodes=6, seed=0, settings=settings)
+    settings = replace(GRADIENT, epochs=30, outer_steps=5, inner_steps=5, evaluate=())
+    condensed = condense("gcond-x", graph, unvalidated(labels), nodes=6, settings=settings)
     model = train_on_condensed(condensed)
     found = model.probabilities(model.prepare(graph)).argmax(1)
     assert float((found == graph["y"]).float().mean()) > 0.6
@@ -397,14 +359,6 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
         GradientSettings(**change)
 
 
-def test_what_cannot_be_done_is_said(graph: Data, labels: TrainingLabels) -> None:
-    with pytest.raises(SettingError, match="unknown method 'doscond': choose dc-graph, gcond, gcond-x"):
-        condense_by_gradients(graph, labels, nodes=9, seed=0, method="doscond")
+def test_every_class_needs_a_node(graph: Data, labels: TrainingLabels) -> None:
     with pytest.raises(LabelError, match="2 node"):
-        condense_by_gradients(graph, labels, nodes=2, seed=0)
-
-
-def test_settings_are_recorded_as_they_were(graph: Data, labels: TrainingLabels) -> None:
-    made = condense_by_gradients(graph, unvalidated(labels), nodes=9, seed=0, settings=replace(QUICK, epochs=1))
-    recorded = asdict(replace(QUICK, epochs=1))
-    assert {name: made.settings[name] for name in recorded} == {**recorded, "evaluate": []}
+        condense("gcond-x", graph, labels, nodes=2)

@@ -1,46 +1,27 @@
-"""Every condenser through one door: who may read labels, and that nobody reads more than it is given."""
+"""The table of methods, and what holds for all that condense: which labels they read, what they leave behind."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from quick_rivals import CLASSES, FEATURES, KEPT, NODES, QUICK, condense
 from torch_geometric.data import Data
 
 import plgc
 from plgc.cli.options import Condenser
-from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
-from plgc.rivals.methods import CONDENSERS, METHODS, condense_with, method_named
+from plgc.graphs import TrainingLabels, training_labels
+from plgc.rivals.methods import CONDENSERS, METHODS, TABLE, Method, condense_with, load, method_named
 from plgc.runtime.errors import LabelError, SettingError
 
-NODES, KEPT = 150, 9
-QUICK = tuple(name for name in CONDENSERS if not METHODS[name].long)  # the long ones have tests of their own
-LONG = tuple(name for name in CONDENSERS if METHODS[name].long)
-SUPERVISED = tuple(name for name in QUICK if METHODS[name].supervised)
-
-
-@pytest.fixture(scope="module")
-def graph() -> Data:
-    """150 nodes, 3 classes; shared, so no test may change it."""
-    return load_graph(citation_graph(nodes=NODES, classes=3, features=40))
-
-
-@pytest.fixture(scope="module")
-def labels(graph: Data) -> TrainingLabels:
-    return training_labels(graph)
-
-
-@pytest.fixture(scope="module")
-def made(graph: Data, labels: TrainingLabels) -> dict[str, plgc.CondensedGraph]:
-    """One condensed graph of every quick method."""
-    return {name: condense(name, graph, labels) for name in QUICK}
-
-
-def condense(name: str, graph: Data, labels: TrainingLabels, seed: int = 1) -> plgc.CondensedGraph:
-    given = labels if METHODS[name].supervised else None
-    return condense_with(name, graph, nodes=KEPT, seed=seed, labels=given)
+Made = dict[str, plgc.CondensedGraph]
+SUPERVISED = tuple(name for name in CONDENSERS if METHODS[name].supervised)
+SEEDED = tuple(name for name in CONDENSERS if name != "coarsening" and not name.startswith(("herding", "kcenter")))
 
 
 def other_labels(graph: Data) -> Data:
@@ -50,41 +31,60 @@ def other_labels(graph: Data) -> Data:
     return other
 
 
-# The catalogue
+# The table
 
 
-def test_the_catalogue(made: dict[str, plgc.CondensedGraph]) -> None:
+def test_the_table() -> None:
     assert tuple(Condenser) == CONDENSERS
-    assert {name for name, method in METHODS.items() if method.condenses and not method.supervised} == {"plgc", "ctgc"}
-    assert all(METHODS[name].about for name in METHODS)
+    assert {name for name in CONDENSERS if not METHODS[name].supervised} == {"plgc", "ctgc"}
     assert method_named("whole") is METHODS["whole"]
-    assert all(made[name].method == name for name in QUICK)
+    for method in TABLE:
+        assert METHODS[method.name] is method
+        assert method.condenses == (method.name in CONDENSERS)
+        assert method.about
+        named = [getattr(method, field) for field in ("loop", "condenser", "rebuild", "reference")]
+        assert all(callable(load(function)) for function in named if function is not None)
+
+
+def test_reading_the_table_imports_no_torch() -> None:
+    code = "import sys, plgc.rivals.methods; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_unknown_methods_and_references_are_refused(graph: Data, labels: TrainingLabels) -> None:
     with pytest.raises(SettingError, match="unknown method 'magic': choose one of plgc, ctgc, random"):
-        method_named("magic")
-    with pytest.raises(SettingError, match="unknown method 'magic'"):
         condense_with("magic", graph, nodes=KEPT, labels=labels)
-    for name in set(METHODS) - set(CONDENSERS):
+    for name in {method.name for method in TABLE} - set(CONDENSERS):
         with pytest.raises(SettingError, match=f"{name} does not condense"):
             condense_with(name, graph, nodes=KEPT, labels=labels)
+
+
+def test_options_of_ours_are_for_ours(graph: Data, labels: TrainingLabels) -> None:
+    assert int(condense("plgc", graph, nodes=KEPT, min_cluster=5).counts.min()) >= 5
+    with pytest.raises(SettingError, match="random does not take min_cluster, which is for plgc"):
+        condense_with("random", graph, nodes=KEPT, labels=labels, min_cluster=5)
+    condense_with("random", graph, nodes=KEPT, labels=labels, min_cluster=None)
+
+
+def test_a_method_is_a_record(
+    graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setitem(METHODS, "mine", Method("mine", "for this test", loop=seen.append, supervised=True))
+    condense_with("mine", graph, nodes=KEPT, seed=3, labels=labels, checkpoint=tmp_path, settings=QUICK["gecc"])
+    [run] = seen
+    assert (run.method, run.nodes, run.seed, run.scaling, run.device) == ("mine", KEPT, 3, "l1", "cpu")
+    assert (run.labels, run.folder, run.settings) == (labels, tmp_path, QUICK["gecc"])
+    assert not hasattr(run.graph, "y")
 
 
 # Labels
 
 
-def test_the_label_free_method_reads_no_labels_and_no_masks(graph: Data, made: dict[str, plgc.CondensedGraph]) -> None:
-    other = other_labels(graph)
-    other.train_mask, other.val_mask, other.test_mask = (torch.arange(NODES) % 3 == part for part in range(3))
-    assert condense_with("plgc", other, nodes=KEPT, seed=1).to_bytes() == made["plgc"].to_bytes()
-    assert made["plgc"].labels is None
-    assert made["plgc"].num_classes is None
-
-
-def test_the_label_free_method_must_not_get_labels(graph: Data, labels: TrainingLabels) -> None:
-    with pytest.raises(SettingError, match="plgc works without labels"):
-        condense_with("plgc", graph, nodes=KEPT, labels=labels)
+def test_a_label_free_method_must_not_get_labels(graph: Data, labels: TrainingLabels) -> None:
+    for name in ("plgc", "ctgc"):
+        with pytest.raises(SettingError, match=f"{name} works without labels"):
+            condense_with(name, graph, nodes=KEPT, labels=labels)
 
 
 @pytest.mark.parametrize("name", SUPERVISED)
@@ -94,105 +94,71 @@ def test_a_supervised_method_needs_labels_of_its_own(name: str, graph: Data) -> 
         condense_with(name, graph, nodes=KEPT)
 
 
-@pytest.mark.parametrize("name", SUPERVISED)
-def test_a_supervised_method_reads_the_labels_it_is_given_and_no_others(
-    name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
+@pytest.mark.parametrize("name", CONDENSERS)
+def test_a_result_depends_on_graph_seed_and_given_labels_alone(
+    name: str, graph: Data, labels: TrainingLabels, made: Made
 ) -> None:
-    """Whatever the graph says of its labels, and whatever the hidden ones are: the same file."""
-    hidden = graph.clone()
-    hidden.y = torch.where(graph["test_mask"], 2, graph["y"])
-    assert not torch.equal(hidden.y, graph["y"])
-    assert condense(name, hidden, training_labels(hidden)).to_bytes() == made[name].to_bytes()
+    """Whatever labels the graph has, whatever the hidden ones are, and whatever torch's own generator draws."""
     outside = torch.ones(NODES, dtype=torch.bool)
     outside[torch.cat([labels.train, labels.val])] = False
-    seeing = replace(labels, y=torch.where(outside, 0, labels.y))
-    assert condense(name, other_labels(graph), seeing).to_bytes() == made[name].to_bytes()
+    given, other = replace(labels, y=torch.where(outside, 0, labels.y)), other_labels(graph)
+    if name in ("plgc", "ctgc"):
+        other.train_mask, other.val_mask, other.test_mask = (torch.arange(NODES) % 3 == part for part in range(3))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        before = torch.get_rng_state()
+        again = condense(name, other, given)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert again.to_bytes() == made[name].to_bytes()
 
 
 @pytest.mark.parametrize("name", SUPERVISED)
-def test_a_supervised_method_does_read_its_labels(
-    name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
-) -> None:
+def test_a_supervised_method_does_read_its_labels(name: str, graph: Data, labels: TrainingLabels, made: Made) -> None:
     """So that the test above says something."""
     y = labels.y.clone()
-    y[labels.train] = (y[labels.train] + 1) % 3
+    y[labels.train] = (y[labels.train] + 1) % CLASSES
     assert condense(name, graph, replace(labels, y=y)).to_bytes() != made[name].to_bytes()
 
 
-@pytest.mark.parametrize("name", ["herding-labelfree", "kcenter-labelfree"])
-def test_label_free_choices_do_not_depend_on_the_labels(
-    name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
-) -> None:
+@pytest.mark.parametrize("name", ["herding-labelfree", "kcenter-labelfree", "herding", "kcenter"])
+def test_which_choices_depend_on_the_labels(name: str, graph: Data, labels: TrainingLabels, made: Made) -> None:
     y = labels.y.clone()
     y[labels.train] = torch.randint(3, (labels.train.numel(),), generator=torch.Generator().manual_seed(0))
     other = condense(name, graph, replace(labels, y=y, val=labels.val[:0]))
-    assert torch.equal(other.features, made[name].features)
-    assert torch.equal(other.edge_index, made[name].edge_index)
-    assert not torch.equal(other.labels, made[name].labels)
-
-
-@pytest.mark.parametrize("name", ["herding", "kcenter"])
-def test_choices_by_class_do_depend_on_the_labels(
-    name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
-) -> None:
-    y = labels.y.clone()
-    y[labels.train] = torch.randint(3, (labels.train.numel(),), generator=torch.Generator().manual_seed(0))
-    other = condense(name, graph, replace(labels, y=y))
-    assert not torch.equal(other.features, made[name].features)
-
-
-@pytest.mark.parametrize("name", LONG)
-def test_long_methods_are_handed_what_they_need(
-    name: str, graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    seen: list[tuple[tuple[object, ...], dict[str, object]]] = []
-    for function in ("ctgc", "by_distribution", "by_gradients", "by_trajectories"):
-        monkeypatch.setattr(f"plgc.rivals.methods.condense_{function}", lambda *a, **k: seen.append((a, k)))
-    given = labels if METHODS[name].supervised else None
-    condense_with(name, graph, nodes=KEPT, seed=3, labels=given, device="cpu", checkpoint=tmp_path)
-    [(arguments, options)] = seen
-    assert arguments == ((graph, labels) if given else (graph,))
-    assert options["nodes"] == KEPT
-    assert options["seed"] == 3
-    assert options["checkpoint"] == tmp_path
-    assert options.get("method", name) == name
+    free = name.endswith("labelfree")
+    assert torch.equal(other.features, made[name].features) == free
+    assert not torch.equal(other.labels, made[name].labels)  # pyright: ignore
 
 
 # What every method leaves behind
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_every_method_makes_a_sound_file(
-    name: str, graph: Data, made: dict[str, plgc.CondensedGraph], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", CONDENSERS)
+def test_every_method_makes_a_sound_file(name: str, graph: Data, made: Made, tmp_path: Path) -> None:
     condensed = made[name]
     loaded = plgc.CondensedGraph.load(condensed.save(tmp_path / "c.safetensors"))
     assert loaded.to_bytes() == condensed.to_bytes()
     assert loaded.method == name
     assert loaded.num_nodes == KEPT == loaded.nodes_requested
-    assert loaded.num_features == 40
-    assert loaded.seed == 1
-    assert loaded.source == {"nodes": NODES, "edges": graph["edge_index"].shape[1], "features": 40}
+    assert loaded.num_features == FEATURES
+    assert loaded.seed == 0
+    assert loaded.source == {"nodes": NODES, "edges": graph["edge_index"].shape[1], "features": FEATURES}
     assert loaded.fingerprint == made["plgc"].fingerprint
-    assert (loaded.seen["nodes"], loaded.seen["edges"]) == ("all", "all")
+    assert (loaded.seen.nodes, loaded.seen.edges) == ("all", "all")
     if METHODS[name].supervised:
+        assert loaded.settings["method"] == name
+        assert loaded.settings["training_labels"] == len(training_labels(graph).train)
         assert loaded.pseudo_labels is None
-        assert loaded.num_classes == 3
+        assert loaded.num_classes == CLASSES
         assert loaded.labels is not None
         assert bool((loaded.labels >= 0).any())
+    else:
+        assert (loaded.labels, loaded.num_classes) == (None, None)
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_every_method_depends_on_its_seed_alone(
-    name: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]
-) -> None:
-    before = torch.get_rng_state()
-    torch.manual_seed(4)
-    state = torch.get_rng_state()
-    again = condense(name, graph, labels)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.set_rng_state(before)
-    assert again.to_bytes() == made[name].to_bytes()
+@pytest.mark.parametrize("name", SEEDED)
+def test_another_seed_gives_another_result(name: str, graph: Data, labels: TrainingLabels, made: Made) -> None:
+    assert not torch.equal(condense(name, graph, labels, seed=1).features, made[name].features)
 
 
 def test_threads_are_recorded_and_put_back(graph: Data, labels: TrainingLabels) -> None:

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
+from quick_rivals import condense
 from sklearn.cluster import KMeans
 from sklearn.metrics import f1_score
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
 from plgc.rivals.clustering import cluster, spectral_embedding
 from plgc.rivals.coreset import class_shares
@@ -20,19 +18,17 @@ from plgc.rivals.partition import (
     GECC_PUBLISHED,
     CGCSettings,
     GECCSettings,
-    _settings,
     cgc_rows,
     class_f1,
-    condense_by_partition,
     confidence,
     hop_features,
     linear_classifier,
+    published_settings,
 )
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import prepare
 
 NODES, KEPT, CLASSES = 240, 24, 3
-QUICK = {"cgc-x": CGCSettings(temperature=0.05, restarts=3), "gecc": GECCSettings(restarts=4)}
 METHODS = pytest.mark.parametrize("method", ["cgc-x", "gecc"])
 
 
@@ -49,10 +45,6 @@ def labels(graph: Data) -> TrainingLabels:
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def condense(graph: Data, labels: TrainingLabels, method: str, seed: int = 0) -> CondensedGraph:
-    return condense_by_partition(graph, labels, nodes=KEPT, seed=seed, method=method, settings=QUICK[method])
 
 
 def dense_hops(graph: Data, rows: Tensor) -> list[np.ndarray]:
@@ -215,17 +207,8 @@ def test_augmentation_draws_one_hop_rows_from_classes_that_are_hard() -> None:
 @METHODS
 def test_what_is_left(method: str, graph: Data, labels: TrainingLabels) -> None:
     seen: list[tuple[int, int]] = []
-    condensed = condense_by_partition(
-        graph,
-        labels,
-        nodes=KEPT,
-        seed=0,
-        method=method,
-        settings=QUICK[method],
-        progress=lambda message, done, total: seen.append((done, total)),
-    )
+    condensed = condense(method, graph, labels, nodes=KEPT, progress=lambda _, done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
-    assert condensed.method == condensed.settings["method"] == method
     assert condensed.features.shape == (KEPT, 60)
     assert condensed.edge_index is None
     assert condensed.labels is not None
@@ -242,7 +225,7 @@ def test_what_is_left(method: str, graph: Data, labels: TrainingLabels) -> None:
 def test_cgc_means_are_weighted_by_confidence(graph: Data, labels: TrainingLabels) -> None:
     """With one part for each class the mean can be written down."""
     settings = CGCSettings(temperature=0.05, augmentation=0.0)
-    condensed = condense_by_partition(graph, labels, nodes=CLASSES, seed=0, method="cgc-x", settings=settings)
+    condensed = condense("cgc-x", graph, labels, nodes=CLASSES, settings=settings)
     hops, y = dense_hops(graph, labels.train), labels.y[labels.train].numpy()
     linear = np.linalg.pinv(sum(hops) / 3) @ np.eye(CLASSES)[y]  # pyright: ignore
     score = np.exp(hops[2] @ linear)
@@ -257,7 +240,7 @@ def test_cgc_means_are_weighted_by_confidence(graph: Data, labels: TrainingLabel
 
 def test_gecc_centres_are_means_of_weighted_hops(graph: Data, labels: TrainingLabels) -> None:
     settings = GECCSettings((-0.3, 0.5, 0.9), fuzziness=1.0, restarts=5, balance=0.0)
-    condensed = condense_by_partition(graph, labels, nodes=KEPT, seed=0, method="gecc", settings=settings)
+    condensed = condense("gecc", graph, labels, nodes=KEPT, settings=settings)
     hops, y = dense_hops(graph, labels.train), labels.y[labels.train].numpy()
     rows = -0.3 * hops[0] + 0.5 * hops[1] + 0.9 * hops[2]
     assert condensed.labels is not None
@@ -266,7 +249,7 @@ def test_gecc_centres_are_means_of_weighted_hops(graph: Data, labels: TrainingLa
         counts = condensed.counts[inside]
         mean = (counts / counts.sum()) @ condensed.features[inside]
         np.testing.assert_allclose(mean.numpy(), rows[y == label].mean(0), atol=1e-6)
-    mean_only = condense_by_partition(graph, labels, nodes=CLASSES, seed=0, method="gecc", settings=settings)
+    mean_only = condense("gecc", graph, labels, nodes=CLASSES, settings=settings)
     np.testing.assert_allclose(mean_only.features[1].numpy(), rows[y == 1].mean(0), atol=1e-6)
 
 
@@ -274,7 +257,7 @@ def test_gecc_centres_are_means_of_weighted_hops(graph: Data, labels: TrainingLa
 def test_every_training_node_by_itself(method: str, graph: Data, labels: TrainingLabels) -> None:
     """More nodes than labels: all training nodes are kept, none twice."""
     settings = CGCSettings(augmentation=0.0) if method == "cgc-x" else GECCSettings((0.0, 0.0, 1.0), restarts=3)
-    condensed = condense_by_partition(graph, labels, nodes=NODES, seed=0, method=method, settings=settings)
+    condensed = condense(method, graph, labels, nodes=NODES, settings=settings)
     assert condensed.counts.tolist() == [1] * labels.train.numel()
     assert condensed.nodes_requested == NODES
     rows = torch.from_numpy(dense_hops(graph, labels.train)[2]).float()
@@ -282,47 +265,25 @@ def test_every_training_node_by_itself(method: str, graph: Data, labels: Trainin
     assert float(distance.min(1).values.max()) < 1e-6
 
 
-@METHODS
-def test_same_seed_same_bytes_and_torch_is_left_alone(method: str, graph: Data, labels: TrainingLabels) -> None:
-    state = torch.get_rng_state()
-    first = condense(graph, labels, method)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.rand(3)
-    second, third = condense(graph, labels, method), condense(graph, labels, method, seed=1)
-    assert torch.equal(first.features, second.features)
-    assert torch.equal(first.counts, second.counts)
-    assert not torch.equal(first.features, third.features)
-
-
-@METHODS
-def test_only_training_labels_matter(method: str, graph: Data, labels: TrainingLabels) -> None:
-    hidden = graph.clone()
-    hidden.y = torch.zeros_like(graph["y"])
-    other = replace(labels, y=torch.where(torch.isin(torch.arange(NODES), labels.train), labels.y, 2))
-    assert torch.equal(condense(hidden, other, method).features, condense(graph, labels, method).features)
-    noisy = training_labels(graph, noise=0.5)
-    assert not torch.equal(condense(graph, noisy, method).features, condense(graph, labels, method).features)
-
-
 # Settings
 
 
 def test_settings_as_published(labels: TrainingLabels) -> None:
-    many = replace(labels, train=torch.arange(6000))
-    assert _settings("gecc", "Citeseer", 60, labels) == GECCSettings((-0.3, 0.5, 0.9), 1.3, 50, 1.0)
-    assert _settings("gecc", "ogbn_arxiv", 90, many) == GECC_PUBLISHED["ogbn-arxiv"]
-    assert _settings("gecc", "else", 60, labels) == GECCSettings()
-    assert _settings("gecc", "else", 60, many) == GECC_LARGE
+    few, many = labels.train.numel(), 6000
+    assert published_settings("gecc", "Citeseer", 60, few) == GECCSettings((-0.3, 0.5, 0.9), 1.3, 50, 1.0)
+    assert published_settings("gecc", "ogbn_arxiv", 90, many) == GECC_PUBLISHED["ogbn-arxiv"]
+    assert published_settings("gecc", "else", 60, few) == GECCSettings()
+    assert published_settings("gecc", "else", 60, many) == GECC_LARGE
     for nodes in (60, 70, 80):
-        assert _settings("cgc-x", "cora", nodes, labels) == CGCSettings(10.0, 0.7)
-    assert _settings("cgc-x", "citeseer", 35, labels) == CGCSettings(*CGC_PUBLISHED["citeseer"][30])
-    assert _settings("cgc-x", "else", 60, labels) == CGCSettings(10.0, 0.55)
+        assert published_settings("cgc-x", "cora", nodes, few) == CGCSettings(10.0, 0.7)
+    assert published_settings("cgc-x", "citeseer", 35, few) == CGCSettings(*CGC_PUBLISHED["citeseer"][30])
+    assert published_settings("cgc-x", "else", 60, few) == CGCSettings(10.0, 0.55)
 
 
 def test_the_graphs_name_finds_its_settings(graph: Data, labels: TrainingLabels) -> None:
     named = graph.clone()
     named.name = "Flickr"
-    condensed = condense_by_partition(named, labels, nodes=KEPT, seed=0, method="gecc")
+    condensed = condense("gecc", named, labels, settings=None)
     assert condensed.settings["hops"] == [0.3, 0.2]
     assert condensed.settings["balance"] == 10.0
 
@@ -330,13 +291,13 @@ def test_the_graphs_name_finds_its_settings(graph: Data, labels: TrainingLabels)
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda: CGCSettings(temperature=0.0), "temperature=0.0"),
-        (lambda: CGCSettings(augmentation=-1.0), "augmentation=-1.0"),
-        (lambda: CGCSettings(restarts=0), "restarts=0"),
+        (lambda: CGCSettings(temperature=0.0), "temperature is 0.0"),
+        (lambda: CGCSettings(augmentation=-1.0), "augmentation is -1.0"),
+        (lambda: CGCSettings(restarts=0), "restarts is 0"),
         (lambda: GECCSettings(hops=()), "hops is empty"),
-        (lambda: GECCSettings(fuzziness=0.9), "fuzziness=0.9"),
-        (lambda: GECCSettings(restarts=0), "restarts=0"),
-        (lambda: GECCSettings(balance=-1.0), "balance=-1.0"),
+        (lambda: GECCSettings(fuzziness=0.9), "fuzziness is 0.9"),
+        (lambda: GECCSettings(restarts=0), "restarts is 0"),
+        (lambda: GECCSettings(balance=-1.0), "balance is -1.0"),
     ],
 )
 def test_refused_settings(made, message: str) -> None:
@@ -345,9 +306,7 @@ def test_refused_settings(made, message: str) -> None:
 
 
 def test_refusals(graph: Data, labels: TrainingLabels) -> None:
-    with pytest.raises(SettingError, match="method 'kmeans'"):
-        condense_by_partition(graph, labels, nodes=KEPT, seed=0, method="kmeans")
-    with pytest.raises(SettingError, match="method 'gecc' with CGCSettings"):
-        condense_by_partition(graph, labels, nodes=KEPT, seed=0, method="gecc", settings=CGCSettings())
+    with pytest.raises(SettingError, match="gecc with CGCSettings"):
+        condense("gecc", graph, labels, settings=CGCSettings())
     with pytest.raises(LabelError, match="3 classes"):
-        condense_by_partition(graph, labels, nodes=2, seed=0, method="gecc")
+        condense("gecc", graph, labels, nodes=2)

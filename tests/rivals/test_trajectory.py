@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,73 +7,25 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quick_rivals import CLASSES, EXPERT, GEOM, KEPT, SFGC, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
 from plgc.downstream.tasks.classifier import ClassifierSettings, train_on_condensed
-from plgc.graphs import TrainingLabels, citation_graph, load_graph, training_labels
+from plgc.graphs import TrainingLabels
 from plgc.rivals.trajectory import condense as trajectory
 from plgc.rivals.trajectory import experts as experts_module
 from plgc.rivals.trajectory import student
-from plgc.rivals.trajectory.condense import condense_by_trajectories, draw_start
-from plgc.rivals.trajectory.expert_settings import ExpertSettings
+from plgc.rivals.trajectory.condense import draw_start
 from plgc.rivals.trajectory.experts import Weights, initial_weights, receptive_field
 from plgc.rivals.trajectory.gntk import Regression, regression
-from plgc.rivals.trajectory.settings import PUBLISHED, TrajectorySettings, published
+from plgc.rivals.trajectory.settings import PUBLISHED, TrajectorySettings, published_settings
 from plgc.rivals.trajectory.student import matching_loss, student_error
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs, prepare, scale_rows
 
-NODES, KEPT, CLASSES = 150, 12, 3
-EXPERT = ExpertSettings(experts=3, epochs=50, optimizer="adam", learning_rate=1e-2, hidden=8)
-SFGC = TrajectorySettings(
-    EXPERT,
-    iterations=8,
-    expert_epochs=20,
-    student_steps=6,
-    student_rate=1.0,
-    feature_rate=1e-2,
-    starts=30,
-    start_step=10,
-)
-GEOM = replace(
-    SFGC,
-    expert=replace(EXPERT, pace="geom", easy_share=0.5, pace_epochs=20),
-    window=1,
-    label_rate=1e-2,
-    knowledge=0.1,
-    choose_every=3,
-    choice_epochs=21,
-)
 BOTH = pytest.mark.parametrize(("method", "settings"), [("sfgc", SFGC), ("geom", GEOM)])
-
-
-@pytest.fixture(scope="module")
-def graph() -> Data:
-    return load_graph(citation_graph(nodes=NODES, classes=CLASSES, features=40))
-
-
-@pytest.fixture(scope="module")
-def labels(graph: Data) -> TrainingLabels:
-    return training_labels(graph)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_start_a_seed() -> Iterator[None]:
-    """The GCN behind the k-center start takes most of the time, and these tests ask for few different ones."""
-    known: dict[tuple[str, int], Tensor] = {}
-    train = trajectory.class_output
-
-    def remembered(inputs: Inputs, labels: TrainingLabels, scaling: str, seed: int) -> Tensor:
-        key = labels.digest(), seed
-        if key not in known:
-            known[key] = train(inputs, labels, scaling, seed)
-        return known[key].clone()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trajectory, "class_output", remembered)
-        yield
 
 
 def problem(nodes: int = 5, features: int = 7, hidden: int = 6) -> tuple[Tensor, Tensor, Tensor, Weights, Weights]:
@@ -157,60 +108,35 @@ def test_the_window_widens_to_all_starts() -> None:
 # The whole of it
 
 
-@BOTH
-def test_what_comes_out(method: str, settings: TrajectorySettings, graph: Data, labels: TrainingLabels) -> None:
-    before = torch.get_rng_state()
-    made = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, method=method, settings=settings)
-    assert torch.equal(before, torch.get_rng_state())
-    assert made.method == method
-    assert made.features.shape == (KEPT, 40)
-    assert made.edge_index is None
-    assert made.settings["expert"]["experts"] == 3
-    assert len(made.curves["matching"]) == 8
-    assert 1 <= made.chosen["iteration"] <= 8
-    assert made.labels is not None
+@pytest.mark.parametrize("method", ["sfgc", "geom"])
+def test_what_comes_out(method: str, graph: Data, labels: TrainingLabels, made: dict[str, plgc.CondensedGraph]) -> None:
+    found = made[method]
+    assert found.edge_index is None
+    assert found.settings["expert"]["experts"] == 3
+    assert len(found.curves["matching"]) == 8
+    assert 1 <= found.chosen["iteration"] <= 8
+    assert found.labels is not None
     share = torch.bincount(labels.y[labels.train]) / labels.train.numel()
     if method == "geom":
-        assert made.labels.shape == (KEPT, CLASSES)
-        assert made.labels.dtype == torch.float32
-        torch.testing.assert_close(made.labels.sum(1), torch.ones(KEPT))
-        assert made.chosen["iteration"] in (3, 6)
+        assert found.labels.shape == (KEPT, CLASSES)
+        assert found.labels.dtype == torch.float32
+        torch.testing.assert_close(found.labels.sum(1), torch.ones(KEPT))
+        assert found.chosen["iteration"] in (3, 6)
     else:
-        torch.testing.assert_close(torch.bincount(made.labels) / KEPT, share, atol=0.1, rtol=0)
+        torch.testing.assert_close(torch.bincount(found.labels) / KEPT, share, atol=0.1, rtol=0)
     real = scale_rows(graph["x"], "l1").to_dense()
-    assert float(torch.cdist(made.features, real).min(1).values.min()) > 1e-3  # no longer nodes of the graph
-    train_on_condensed(made, settings=ClassifierSettings(epochs=2))
-    other = condense_by_trajectories(graph, labels, nodes=KEPT, seed=1, method=method, settings=settings)
-    assert not torch.equal(made.features, other.features)
+    assert float(torch.cdist(found.features, real).min(1).values.min()) > 1e-3  # no longer nodes of the graph
+    train_on_condensed(found, settings=ClassifierSettings(epochs=2))
 
 
 def test_matching_lowers_the_loss_and_the_student_learns_from_it(graph: Data, labels: TrainingLabels) -> None:
     settings = replace(SFGC, iterations=60, starts=1, rate_rate=1e-2)
-    made = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=settings)
+    made = condense("sfgc", graph, labels, settings=settings)
     curve = made.curves["matching"]
     assert sum(curve[-10:]) < 0.9 * sum(curve[:10])
     assert float(made.chosen["student_rate"]) != 1.0  # η is learned too
-    kept = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=replace(settings, rate_rate=0.0))
+    kept = condense("sfgc", graph, labels, settings=replace(settings, rate_rate=0.0))
     assert float(kept.chosen["student_rate"]) == 1.0
-
-
-@BOTH
-def test_labels_that_were_not_given_never_matter(
-    method: str, settings: TrajectorySettings, graph: Data, labels: TrainingLabels
-) -> None:
-    made = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, method=method, settings=settings)
-    scrambled = graph.clone()
-    hidden = torch.ones(NODES, dtype=torch.bool)
-    hidden[labels.train], hidden[labels.val] = False, False
-    scrambled.y = torch.where(hidden, (graph["y"] + 1) % CLASSES, graph["y"])
-    assert int(hidden.sum()) > 20
-    assert not torch.equal(scrambled.y, graph["y"])
-    y = torch.where(hidden, 1, labels.y)  # even where somebody has put labels in
-    again = condense_by_trajectories(
-        scrambled, replace(labels, y=y), nodes=KEPT, seed=0, method=method, settings=settings
-    )
-    assert torch.equal(made.features, again.features)
-    assert torch.equal(made.labels, again.labels)  # pyright: ignore
 
 
 @BOTH
@@ -218,18 +144,18 @@ def test_without_validation_labels_the_last_iteration_counts(
     method: str, settings: TrajectorySettings, graph: Data, labels: TrainingLabels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blind = replace(labels, val=labels.val[:0])
-    made = condense_by_trajectories(graph, blind, nodes=KEPT, seed=0, method=method, settings=settings)
+    made = condense(method, graph, blind, settings=settings)
     assert made.chosen["iteration"] == 8
     # and with them, the one with the smallest error
     errors = iter([0.5, 0.2, 0.4, 0.2, 0.3, 0.6, 0.7, 0.8])
-    monkeypatch.setattr(trajectory, "_judge", lambda *_: lambda *_: torch.tensor(next(errors)))
+    monkeypatch.setattr(trajectory, "_validation_error", lambda *_: lambda *_: torch.tensor(next(errors)))
     often = replace(settings, choose_every=1)
-    best = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, method=method, settings=often)
+    best = condense(method, graph, labels, settings=often)
     assert best.chosen["iteration"] == 2
     # the epoch of the GCN behind the start is chosen by validation, so the blind run may start elsewhere
     short = replace(often, iterations=2)
-    monkeypatch.setattr(trajectory, "_judge", lambda *_: None)
-    two = condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, method=method, settings=short)
+    monkeypatch.setattr(trajectory, "_validation_error", lambda *_: None)
+    two = condense(method, graph, labels, settings=short)
     assert torch.equal(two.features, best.features)
 
 
@@ -245,7 +171,7 @@ def test_the_kernel_looks_at_a_sample_of_many_validation_nodes(
     kernel = replace(SFGC, iterations=1, choice="kernel", choose_every=1)
     monkeypatch.setattr(trajectory, "KERNEL_NODES", 5)
     monkeypatch.setattr(trajectory, "regression", spy)
-    condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=kernel)
+    condense("sfgc", graph, labels, settings=kernel)
     ((val, label),) = asked
     assert val.unique().numel() == 5
     assert set(val.tolist()) <= set(labels.val.tolist())
@@ -273,13 +199,9 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(
                 raise KeyboardInterrupt
 
         seen.clear()
-        return condense_by_trajectories(
-            graph, labels, nodes=KEPT, seed=0, method=method, settings=settings, progress=progress, checkpoint=folder
-        )
+        return condense(method, graph, labels, settings=settings, progress=progress, checkpoint=folder)
 
-    whole = run(None, 0, None)
-    whole.save(tmp_path / "whole")
-    folder = tmp_path / "state"
+    whole, folder = run(None, 0, None), tmp_path
     for stop, count in (("experts", 30), ("experts", 40), ("matching", 3), ("matching", 4)):
         with pytest.raises(KeyboardInterrupt):
             run(stop, count, folder)
@@ -287,16 +209,14 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(
     again = run(None, 0, folder)
     assert not any("experts" in one for one in seen)
     assert len(seen) == 2  # of eight iterations: the first run got to the third, the second to the sixth
-    again.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert again.to_bytes() == whole.to_bytes()
     assert list(folder.iterdir()) == []
 
 
 def test_half_precision_storage_changes_the_result_little(graph: Data, labels: TrainingLabels) -> None:
     half = replace(SFGC, expert=replace(EXPERT, storage="bfloat16"))
     curves = [
-        torch.tensor(condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=settings).curves["matching"])
-        for settings in (SFGC, half)
+        torch.tensor(condense("sfgc", graph, labels, settings=settings).curves["matching"]) for settings in (SFGC, half)
     ]
     assert not torch.equal(*curves)
     torch.testing.assert_close(*curves, rtol=0.01, atol=0)
@@ -317,14 +237,14 @@ def test_a_gcn_trained_on_the_nodes_themselves_is_a_good_judge(graph: Data, labe
 
 
 def test_published_settings_go_by_graph_and_size() -> None:
-    assert published("sfgc", "Cora", 70) == TrajectorySettings(feature_rate=3e-5)
-    assert published("sfgc", "cora", 64) == published("sfgc", "cora", 70)
-    assert published("sfgc", "cora", 35).expert_epochs == 1500
-    assert published("geom", "cora", 70).student_steps == 2500
-    assert published("geom", "citeseer", 60).label_rate == 0  # its authors learn soft labels on Cora only
-    assert published("sfgc", "my graph", 60) == published("sfgc", "citeseer", 60)
+    assert published_settings("sfgc", "Cora", 70) == TrajectorySettings(feature_rate=3e-5)
+    assert published_settings("sfgc", "cora", 64) == published_settings("sfgc", "cora", 70)
+    assert published_settings("sfgc", "cora", 35).expert_epochs == 1500
+    assert published_settings("geom", "cora", 70).student_steps == 2500
+    assert published_settings("geom", "citeseer", 60).label_rate == 0  # its authors learn soft labels on Cora only
+    assert published_settings("sfgc", "my graph", 60) == published_settings("sfgc", "citeseer", 60)
     assert {(s.expert.experts, s.expert.hidden) for sizes in PUBLISHED.values() for s in sizes.values()} == {(200, 256)}
-    assert published("sfgc", "cora", 70).kept == [0, 100, 200, 300, 1200, 1300, 1400, 1500]
+    assert published_settings("sfgc", "cora", 70).kept == [0, 100, 200, 300, 1200, 1300, 1400, 1500]
 
 
 def test_gradients_of_equal_weight_have_unit_length_and_one_scale() -> None:
@@ -342,10 +262,8 @@ def test_gradients_of_equal_weight_have_unit_length_and_one_scale() -> None:
 
 
 def test_refusals(graph: Data, labels: TrainingLabels) -> None:
-    with pytest.raises(SettingError, match="unknown method 'mtt': choose sfgc or geom"):
-        condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, method="mtt", settings=SFGC)
     with pytest.raises(LabelError, match="3 classes"):
-        condense_by_trajectories(graph, labels, nodes=2, seed=0, settings=SFGC)
+        condense("sfgc", graph, labels, nodes=2)
     with pytest.raises(SettingError, match="may end at epoch 60, but experts train for 50"):
         replace(SFGC, expert_epochs=40)
     bad: list[dict[str, Any]] = [{"iterations": 0}, {"window": 0}, {"student_rate": 0.0}, {"knowledge": -1.0}]
@@ -353,4 +271,4 @@ def test_refusals(graph: Data, labels: TrainingLabels) -> None:
         with pytest.raises(SettingError, match=next(iter(wrong))):
             replace(SFGC, **wrong)
     with pytest.raises(SettingError, match="matching has diverged: the loss of iteration"):
-        condense_by_trajectories(graph, labels, nodes=KEPT, seed=0, settings=replace(SFGC, student_rate=1e30))
+        condense("sfgc", graph, labels, settings=replace(SFGC, student_rate=1e30))

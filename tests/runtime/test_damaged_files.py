@@ -36,7 +36,7 @@ from plgc.sources.manifest import open_sources
 resource = pytest.importorskip("resource")
 COUNT = int(os.environ.get("PLGC_FUZZ", "700"))
 KINDS = ("condensed", "labelled", "node model", "link model", "checkpoint", "manifest", "npz")
-SECONDS = 10.0  # that one file may take
+SECONDS = 10.0  # of computing that one file may take
 MEMORY = 600 * 2**20  # that all of them together may add to what the process needs
 QUICK = CondenseSettings(
     ladder=(Rung((Branch(hidden=4, width=4),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
@@ -222,7 +222,7 @@ def test_damaged_and_forged_files(kind: str, valid: dict[str, Path], tmp_path: P
     for number in range(count):
         mutated = mutate(content, draw)
         path.write_bytes(mutated)
-        start = time.perf_counter()
+        start = time.process_time()
         outcome = attempt(open_file, path)
         if not isinstance(outcome, PLGCError | None):
             kept = Path(tempfile.gettempdir(), f"mutation{number}-{path.name}")
@@ -230,7 +230,7 @@ def test_damaged_and_forged_files(kind: str, valid: dict[str, Path], tmp_path: P
             raise AssertionError(f"{outcome!r} from mutation {number} of {kind}, kept as {kept}") from outcome
         loaded += outcome is None
         assert kind == "npz" or len(str(outcome)) < 2_000, "nobody reads a message of this length"
-        assert time.perf_counter() - start < SECONDS
+        assert time.process_time() - start < SECONDS
     print(f"fuzz: {kind}: {count} mutations, {loaded} loaded as valid, {count - loaded} refused")
     assert loaded < count / 2
 

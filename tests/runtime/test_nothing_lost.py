@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,10 +18,10 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import main
 from plgc.graphs import citation_graph, save_npz
+from plgc.method import alternate
 from plgc.rivals.gradient import condense as gradient
 from plgc.rivals.gradient.settings import GradientSettings
 from plgc.runtime import checkpoint
-from processes import wait_until
 
 KILLS = int(os.environ.get("PLGC_KILLS", "3"))  # of each method; at least 50 in `make soak`
 RIVAL = GradientSettings(epochs=6, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
@@ -40,16 +39,22 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(Path(plgc.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    """The command line as a process."""
-    command = [sys.executable, "-m", "plgc", *map(str, arguments)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment(), preexec_fn=hear_ctrl_c if os.name == "posix" else None, **pipes)
+COMMAND = "import sys\nfrom plgc.cli import main\nsys.exit(main(sys.argv[1:]))"
+INTERRUPTED = """
+import os, signal
+from plgc.runtime import checkpoint
+write = checkpoint.write_atomically
+def write_and_interrupt(*arguments):
+    write(*arguments)
+    os.kill(os.getpid(), signal.SIGINT)
+checkpoint.write_atomically = write_and_interrupt
+"""
 
 
-def hear_ctrl_c() -> None:
-    """Undo what a shell does to jobs in its background: they are deaf to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def start(*arguments: object, first: str = "") -> subprocess.Popen[str]:
+    """The command line as a process that does something else first."""
+    command = [sys.executable, "-c", first + COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 # Killed
@@ -77,10 +82,8 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
 def test_ctrl_c_names_the_checkpoint_and_the_same_command_goes_on_from_there(graph: Path, tmp_path: Path) -> None:
     output, kept = tmp_path / "c.safetensors", tmp_path / "kept"
     command = ("condense", graph, "--nodes", 12, "--seed", 3, "--threads", 1, "-o", output, "--checkpoint", kept)
-    running = start(*command)
-    wait_until(lambda: running.poll() is not None or any(kept.glob("*.checkpoint")))
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    running = start(*command, first=INTERRUPTED)  # by itself, once there is a checkpoint: no race
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, out) == (130, "")
     assert f"what is done so far is kept in {kept}: the same command goes on from there" in err
     assert "error: interrupted" in err
@@ -124,7 +127,7 @@ def test_long_runs_keep_checkpoints_beside_the_output_without_being_asked(
     monkeypatch.setattr(checkpoint, "write_atomically", write)
     monkeypatch.setattr(gradient, "SAVE_EVERY", 1)
     monkeypatch.setattr(gradient, "ON_CONDENSED", replace(gradient.ON_CONDENSED, epochs=5))
-    monkeypatch.setattr(gradient, "published_settings", lambda *_: RIVAL)
+    monkeypatch.setattr("plgc.rivals.gradient.settings.published_settings", lambda *_: RIVAL)
     command = ["condense", str(graph), "--nodes", "12", "-o", str(output), "--method", method]
     assert main(command) == 130
     assert f"kept in {place}: the same command goes on from there" in capsys.readouterr().err
@@ -167,9 +170,8 @@ def test_a_disk_that_is_full_at_the_end_costs_neither_the_old_file_nor_the_work(
     assert "No space left on device; the file that was there is unchanged" in err
     assert output.read_bytes() == b"old"
     epochs: list[int] = []
-    condense_module = sys.modules["plgc.method.condense"]
-    train = condense_module.train_epoch
-    monkeypatch.setattr(condense_module, "train_epoch", lambda *a: epochs.append(1) or train(*a))
+    train = alternate.train_epoch
+    monkeypatch.setattr(alternate, "train_epoch", lambda *a: epochs.append(1) or train(*a))
     assert main(command) == 0  # with room again, from the last checkpoint
     assert epochs == []
     assert CondensedGraph.load(output).num_nodes == 9
@@ -181,7 +183,7 @@ def test_a_disk_without_room_is_reported_before_the_work(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3_000))
-    monkeypatch.setattr("plgc.rivals.methods.condense", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("plgc.method.condense.condense", lambda *_, **__: pytest.fail("the work has begun"))
     assert main(["condense", str(graph), "--nodes", "9", "-o", str(tmp_path / "c.safetensors")]) == 1
     assert "c.safetensors needs at least 3,600 bytes" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -16,15 +16,21 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every job were a long one."""
+    for name, seconds in {"DELAY": 0.0, "TERMINAL_PAUSE": 0.0, "TICK": 0.01, "LOG_PAUSE": 0.0}.items():
+        monkeypatch.setattr(progress, name, seconds)
+
+
 def test_bar_line_shows_the_share() -> None:
     assert bar_line("stage I", 3, 4) == "[##################      ]  75 %  stage I"
     assert bar_line("start", 0, 0).endswith("  0 %  start")
     assert "100 %" in bar_line("more than all", 5, 4)
 
 
-def test_a_terminal_gets_one_line_that_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "TERMINAL_PAUSE", 0.0)
-    monkeypatch.setattr(progress, "DELAY", 0.0)
+@pytest.mark.usefixtures("hurried")
+def test_a_terminal_gets_one_line_that_is_wiped() -> None:
     stream = Terminal()
     with progress_line(stream) as show:
         show("first", 1, 2)
@@ -37,16 +43,15 @@ def test_a_terminal_gets_one_line_that_is_wiped(monkeypatch: pytest.MonkeyPatch)
     assert shown.split("\r")[-2].strip() == ""
 
 
-def test_a_short_job_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_job_leaves_nothing() -> None:
     stream = Terminal()
     with progress_line(stream) as show:
         show("quick", 1, 2)
     assert stream.getvalue() == ""
 
 
-def test_the_clock_moves_while_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY", 0.0)
-    monkeypatch.setattr(progress, "TICK", 0.01)
+@pytest.mark.usefixtures("hurried")
+def test_the_clock_moves_while_nothing_is_reported() -> None:
     stream = Terminal()
     with progress_line(stream) as show:
         show("waiting", 0, 1)
@@ -64,8 +69,8 @@ def test_rate_and_time_left() -> None:
     assert [duration(seconds) for seconds in (0, 99, 100, 5969, 7200)] == ["0 s", "99 s", "2 min", "99 min", "2.0 h"]
 
 
-def test_the_line_is_wiped_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY", 0.0)
+@pytest.mark.usefixtures("hurried")
+def test_the_line_is_wiped_after_an_error() -> None:
     stream = Terminal()
     with contextlib.suppress(KeyboardInterrupt), progress_line(stream) as show:
         show("working", 1, 2)
@@ -73,12 +78,16 @@ def test_the_line_is_wiped_after_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     assert stream.getvalue().endswith("\r")
 
 
-def test_a_log_stays_quiet_unless_lines_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    quiet, log = io.StringIO(), io.StringIO()
+def test_a_log_of_a_short_job_stays_quiet() -> None:
+    log = io.StringIO()
     with progress_line(log, in_logs=True) as show:
         show("short", 1, 2)
     assert log.getvalue() == ""
-    monkeypatch.setattr(progress, "LOG_PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_log_stays_quiet_unless_lines_are_asked_for() -> None:
+    quiet, log = io.StringIO(), io.StringIO()
     with progress_line(quiet) as show:
         show("long", 1, 2)
     assert quiet.getvalue() == ""

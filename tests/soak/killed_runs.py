@@ -28,8 +28,8 @@ from plgc.graphs import citation_graph, training_labels
 from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings, preset
 from plgc.rivals.gradient import condense as gradient
-from plgc.rivals.gradient.condense import condense_by_gradients
 from plgc.rivals.gradient.settings import GradientSettings
+from plgc.rivals.methods import condense_with
 from plgc.runtime.checkpoint import checkpoint_folder
 
 STEPS = ("fsync", "replace", "unlink")  # of the system, by which a file is written and removed
@@ -53,9 +53,8 @@ def make(name: str, checkpoint: Any) -> CondensedGraph:
     if name in ("default", "paper"):
         return condense(graph, nodes=12, seed=7, settings=settings(name), checkpoint=checkpoint, threads=1)
     labels = training_labels(graph)
-    options: dict[str, Any] = {"nodes": 12, "seed": 7, "method": name, "settings": RIVAL, "checkpoint": checkpoint}
     gradient.SAVE_EVERY, gradient.ON_CONDENSED = 2, replace(gradient.ON_CONDENSED, epochs=10)
-    return condense_by_gradients(graph, labels, **options)
+    return condense_with(name, graph, labels=labels, nodes=12, seed=7, settings=RIVAL, checkpoint=checkpoint)
 
 
 def run(name: str, folder: Path) -> None:

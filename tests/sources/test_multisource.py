@@ -18,16 +18,14 @@ from torch_geometric.data import Data
 import plgc
 from plgc.graphs import citation_graph, load_graph, save_npz
 from plgc.graphs.views.partition import cut_parts, partition_nodes
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 from plgc.sources import SourcesError, open_sources, read_manifest, share_nodes, source_seed
 from plgc.sources import folder as folder_module
 from plgc.sources.task import SourceTask, condense_source
 from plgc.sources.workspace import WORK
+from quick import quick
 
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
-)
+QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 SIZE = {"nodes": 8, "settings": QUICK}
 NAMES = ["north", "south", "west"]
 

@@ -1,8 +1,8 @@
-"""The command line. ``main`` is the entry point; the commands are in the modules of this folder.
+"""The command line: ``main`` is the entry point, each command has a module. It may import every package.
 
 Results go to stdout (``--json``: exactly one JSON object), progress and messages to stderr. Exit codes: 0 done, 1 the
-job cannot be done as asked (a :class:`plgc.runtime.errors.PLGCError`), 2 wrong usage, 130 interrupted. Commands only raise;
-what the user sees of an error is decided here, once.
+job cannot be done as asked (a :class:`plgc.runtime.errors.PLGCError`), 2 wrong usage, 130 interrupted. Commands raise
+errors, :func:`main` prints them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, inspect, messages, models, predict, report
-from plgc.cli.messages import Quiet, Verbose
-from plgc.cli.options import examples
-from plgc.cli.output import seconds
+from plgc.cli import condense, data, demo, experiment, inspect, models, predict, report
+from plgc.cli.options import examples, takes
+from plgc.cli.output import detail, painted, seconds, start_messages
 from plgc.runtime.errors import PLGCError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
-    messages.start()
+    start_messages()
     start = time.perf_counter()
     try:
         code = app(args=arguments, prog_name="plgc", standalone_mode=False) or 0
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         _report("interrupted", "interrupted; no file was left half-written", as_json)
     else:
-        messages.detail(f"{', '.join(_versions())}; {seconds(time.perf_counter() - start)} in all")
+        detail(f"{', '.join(_versions())}; {seconds(time.perf_counter() - start)} in all")
     return code
 
 
@@ -78,11 +77,11 @@ def _report(kind: str, message: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"error": {"kind": kind, "message": message}}))
     else:
-        typer.echo(f"{messages.painted('error:', typer.colors.RED)} {message}", err=True)
+        typer.echo(f"{painted('error:', typer.colors.RED)} {message}", err=True)
 
 
 def _versions() -> list[str]:
-    """What is in use, without importing it."""
+    """The versions in use, without importing the packages."""
     found = [f"plgc {__version__}"]
     for package in ("torch", "torch-geometric"):
         try:
@@ -92,8 +91,8 @@ def _versions() -> list[str]:
     return [*found, f"python {platform.python_version()}"]
 
 
-def _show_versions(wanted: bool) -> None:
-    if wanted:
+def _show_versions(given: bool) -> None:
+    if given:
         typer.echo("\n".join(_versions()))
         raise typer.Exit
 
@@ -106,12 +105,12 @@ def _show_versions(wanted: bool) -> None:
         "plgc condense --help",
     )
 )
+@takes()
 def _options(
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_versions, is_eager=True, help="Print the versions in use and exit."),
     ] = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **_given: Any,
 ) -> None:
     """Condense a graph without labels, rebuild a GNN from the small file, and fine-tune it on a few labels."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.messages import Quiet, Verbose
-from plgc.cli.options import Json, examples
+from plgc.cli.options import Json, examples, takes
 from plgc.cli.output import show, table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List the graphs that have a name, or fetch one.")
 
 
 @app.command("list", epilog=examples("plgc data list", "PLGC_DATA=~/graphs plgc data list --json"))
-def list_names(json: Json = False, _verbose: Verbose = False, _quiet: Quiet = False) -> None:
+@takes()
+def list_names(json: Json = False, **_given: Any) -> None:
     """List the graphs that can be loaded by name.
 
     'where' says where each would come from: the folder PLGC_DATA, the cache, a download, or the package itself.
@@ -29,11 +29,11 @@ def list_names(json: Json = False, _verbose: Verbose = False, _quiet: Quiet = Fa
 
 
 @app.command("get", epilog=examples("plgc data get cora", "plgc data get citeseer --json"))
+@takes()
 def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from 'plgc data list'.")],
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **_given: Any,
 ) -> None:
     """Print the path of a graph's npz file, downloaded first where needed."""
     from plgc.graphs import get_graph

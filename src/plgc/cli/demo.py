@@ -1,4 +1,4 @@
-"""``plgc demo``: the whole story on one graph."""
+"""``plgc demo``: every step on one graph."""
 
 from __future__ import annotations
 
@@ -7,23 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named
-from plgc.cli.inputs import check_not_input
+from plgc.cli.inputs import GraphOptions, check_not_input
 from plgc.cli.inspect import describe, description
-from plgc.cli.messages import Quiet, Verbose, working
-from plgc.cli.options import (
-    GRAPH_HELP,
-    Column,
-    Device,
-    Features,
-    FeaturesSeed,
-    Json,
-    NodesTable,
-    Standardize,
-    check_device,
-    examples,
-)
-from plgc.cli.output import seconds, show, size, spread, table
+from plgc.cli.options import GRAPH_HELP, Device, Json, check_device, examples, takes, values_of
+from plgc.cli.output import seconds, show, size, spread, table, working
 from plgc.runtime.files import check_writable
 
 EXAMPLES = examples(
@@ -31,34 +18,28 @@ EXAMPLES = examples(
     "plgc demo --graph cora -o cora-demo",
     "plgc demo --graph edges.csv --nodes-table nodes.csv -o mine",
 )
-LEFT = ("condensed.safetensors", "figure.png")  # as in plgc.demo, which --help must not wait for
+FILES = ("condensed.safetensors", "figure.png")  # as in plgc.demo, which --help must not wait for
 
 
+@takes(GraphOptions)
 def demo(
     graph: Annotated[str, typer.Option("--graph", metavar="GRAPH", help=f"{GRAPH_HELP} It must have labels.")] = "demo",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
         "demo"
     ),
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
     device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
-    """The whole story on one graph, with a figure.
+    """Every step on one graph, with a figure.
 
     Condenses the graph, rebuilds a backbone from the file, fine-tunes it on few labels, and compares it with training
     on the whole graph and with two controls.
     """
-    named = Named(graph, nodes_table, column, standardize, features, features_seed)
-    named.check()
-    check_not_input([output, *(output / name for name in LEFT)], named.files())
+    named = GraphOptions(graph, **values_of(GraphOptions, given))
+    check_not_input([output, *(output / name for name in FILES)], named.files())
     check_device(device)
-    check_writable(output / LEFT[0])
+    check_writable(output / FILES[0])
     from plgc.demo.run import run_demo
 
     data = named.open()
@@ -90,19 +71,19 @@ def _text(result: dict[str, Any]) -> str:
     notes = (
         f"Test accuracy in %, mean and standard deviation over {result['seeds']} seeds; {result['split']}.\n"
         "'whole graph' is a plain GCN trained end to end. The others share one light head, which smooths its answers\n"
-        "over the edges; the last two are controls, which have learned nothing from the graph.\n"
+        "over the edges; the last two are controls, which learn nothing from the graph.\n"
         "'to keep': the graph's features and edges as arrays, or the condensed file.\n"
         "'time': training on the whole graph once, or condensing, rebuilding and fine-tuning once."
     )
-    left = f"Left behind: {result['artifact']}" + (f" and {result['figure']}" if result["figure"] else "")
+    written = f"Written: {result['artifact']}" + (f" and {result['figure']}" if result["figure"] else "")
     parts = [
         f"The graph {result['graph']}, condensed without labels to {result['nodes']} nodes:",
         description(describe(Path(result["artifact"]))),
-        "What classifiers reach that start from it, from the whole graph, and from nothing learned:",
+        "Accuracy of classifiers trained from it, from the whole graph, and from controls that learn nothing:",
         table([heading, *rows]),
         notes,
         result["summary"],
-        f"{left} ({seconds(result['seconds'])} in all)",
+        f"{written} ({seconds(result['seconds'])} in all)",
         result["figure_note"],
     ]
     return "\n\n".join(part for part in parts if part)

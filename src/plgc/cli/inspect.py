@@ -1,4 +1,4 @@
-"""``plgc inspect`` says what is in a condensed graph and, with ``--theory``, what Theorem 1 says about it."""
+"""``plgc inspect`` prints what is in a condensed graph and, with ``--theory``, what Theorem 1 says about it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named, check_features
-from plgc.cli.messages import Quiet, Verbose, working
-from plgc.cli.options import (
-    GRAPH_HELP,
-    Backbone,
-    Column,
-    Device,
-    Features,
-    FeaturesSeed,
-    Json,
-    Kind,
-    NodesTable,
-    Seed,
-    Standardize,
-    check_device,
-    examples,
-)
-from plgc.cli.output import derived_text, facts, partition_text, show, size, table, view_text
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_features
+from plgc.cli.options import GRAPH_HELP, Backbone, Device, Json, Kind, Seed, check_device, examples, takes, values_of
+from plgc.cli.output import derived_text, facts, partition_text, seen_text, show, size, table, working
 
 EXAMPLES = examples(
     "plgc inspect cora.safetensors",
@@ -33,9 +18,13 @@ EXAMPLES = examples(
     "plgc inspect cora.safetensors --graph cora --theory",
 )
 VACUOUS = "vacuous"
-MANIFEST = "manifest.json"  # as in plgc.sources, which --help must not wait for
+RECORDED = (  # shown as the file has it
+    *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
+    *("source", "fingerprint", "settings", "chosen", "curves"),
+)
 
 
+@takes(GraphOptions)
 def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A file made by 'plgc condense', or a folder with a manifest.")
@@ -44,39 +33,32 @@ def inspect(
         str | None, typer.Option("--graph", metavar="GRAPH", help=f"With --theory, the graph to embed. {GRAPH_HELP}")
     ] = None,
     theory: Annotated[
-        bool, typer.Option("--theory", help="Set the bound of Theorem 1 beside what is seen on --graph.")
+        bool, typer.Option("--theory", help="Compare the bound of Theorem 1 with what is measured on --graph.")
     ] = False,
     delta: Annotated[float, typer.Option(metavar="P", help="The bound may fail with this probability.")] = 0.05,
     beta: Annotated[float, typer.Option(metavar="B", help="Ask for a deviation of Δ/B at most: above 2.")] = 4.0,
     backbone: Backbone = Kind.gcn,
     seed: Seed = 0,
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
     device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
-    """Say what a condensed graph, or a folder of them, holds and how it was made.
+    """Print what a condensed graph, or a folder of them, holds and how it was made.
 
-    With --theory, also what the paper's Theorem 1 promises for its pseudo-labels, and what is seen on a graph:
+    With --theory, also what the paper's Theorem 1 promises for its pseudo-labels, and what is measured on a graph:
     embedded by a rebuilt backbone, every node assigned to the nearest pseudo-label. The options other than --json are
     for --theory.
     """
     if theory and graph is None:
-        raise typer.BadParameter("--theory looks at a graph: give --graph, the one that was condensed")
+        raise typer.BadParameter("--theory needs a graph: give --graph, the one that was condensed")
     if graph is not None and not theory:
         raise typer.BadParameter("--graph is only used by --theory: give both")
-    named = Named(graph or "", nodes_table, column, standardize, features, features_seed)
-    named.check()
+    named = GraphOptions(graph or "", **values_of(GraphOptions, given))
     if graph is None and not named.plain:
         raise typer.BadParameter("options on how to read a graph go with --graph and --theory: give both")
     if file.is_dir() or file.name == MANIFEST:
         if theory:
-            raise typer.BadParameter(f"--theory looks at one condensed graph: name a file in {file}")
+            raise typer.BadParameter(f"--theory is for one condensed graph: name a file in {file}")
         result = describe_folder(file)
         show(result, folder_text(result), json)
         return
@@ -91,8 +73,8 @@ def inspect(
         check_features([condensed], data)
         with working() as progress:
             progress(f"embedding {data.name}", 0, 1)
-            found = diagnose(condensed, data, kind=backbone.value, seed=seed, delta=delta, beta=beta, device=device)
-        diagnosis = {"graph": data.name, "backbone": backbone.value, "seed": seed, **found.to_dict()}
+            found = diagnose(condensed, data, kind=str(backbone), seed=seed, delta=delta, beta=beta, device=device)
+        diagnosis = {"graph": data.name, "backbone": str(backbone), "seed": seed, **found.to_dict()}
         result["theory"] = diagnosis
         text = f"{text}\n\n{theory_text(diagnosis)}"
     show(result, text, json)
@@ -114,30 +96,20 @@ def describe(file: Path) -> dict[str, Any]:
         "sha256": hashlib.sha256(content).hexdigest(),
         "nodes": condensed.num_nodes,
         "features": condensed.num_features,
-        "method": condensed.method,
-        "seen": condensed.seen,
-        "derived": condensed.seen.get("derived"),
+        "seen": condensed.seen.to_dict(),
+        "derived": condensed.seen.derived,
         "edges": None if condensed.edge_index is None else condensed.edge_index.shape[1] // 2,
         "classes": condensed.num_classes,
         "pseudo_label_width": None if labels is None else labels.shape[1],
         "blocks": list(condensed.blocks),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
-        "scaling": condensed.scaling,
-        "seed": condensed.seed,
-        "threads": condensed.threads,
-        "version": condensed.version,
-        "source": condensed.source,
-        "fingerprint": condensed.fingerprint,
         "privacy": told_of_members(condensed),
-        "nodes_requested": condensed.nodes_requested,
-        "settings": condensed.settings,
-        "chosen": condensed.chosen,
-        "curves": condensed.curves,
+        **{name: getattr(condensed, name) for name in RECORDED},
     }
 
 
 def description(result: dict[str, Any]) -> str:
-    """What :func:`describe` gave, for people."""
+    """The result of :func:`describe` as text."""
     source, counts, blocks = result["source"], result["counts"], result["blocks"]
     pairs = {
         "file": f"{result['artifact']}, {size(result['bytes'])}",
@@ -148,7 +120,7 @@ def description(result: dict[str, Any]) -> str:
         "nodes": f"{result['nodes']} synthetic nodes, {result['features']} features (row scaling: {result['scaling']})",
         "edges": "none" if result["edges"] is None else str(result["edges"]),
         **_targets(result, len(blocks)),
-        "stand for": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
+        "represent": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
     }
     if result["derived"]:
         pairs["derived"] = f"features {derived_text(result['derived'])}; give graphs the same"
@@ -162,19 +134,20 @@ def description(result: dict[str, Any]) -> str:
 
 
 def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]:
-    """The original's counts, and what was held back of it."""
-    settings, pairs = result["settings"], {}
+    """The original graph's counts, and what was done to what is published."""
+    from plgc.graphs.seen import Seen
+
+    settings, seen, pairs = result["settings"], seen_text(Seen.from_dict(result["seen"])), {}
     if {"nodes", "edges"} <= source.keys():
         share = 100 * result["nodes"] / source["nodes"]
         halo = f", and a halo of {source['halo']} nodes" if source.get("halo") else ""
         pairs["made from"] = (
-            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept)"
-            f"{halo}{view_text(result['seen'])}"
+            f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept){halo}{seen}"
         )
     elif "nodes" in source:
-        pairs["made from"] = f"about {source['nodes']} nodes (a noisy count){view_text(result['seen'])}"
+        pairs["made from"] = f"about {source['nodes']} nodes (a noisy count){seen}"
     if settings.get("min_cluster", 1) > 1:
-        pairs["min cluster"] = f"no synthetic node stands for fewer than {settings['min_cluster']} nodes"
+        pairs["min cluster"] = f"no synthetic node represents fewer than {settings['min_cluster']} nodes"
     if settings.get("max_share", 1.0) < 1:
         pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
     if "clip" in settings:
@@ -183,7 +156,7 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
-    """What a manifest lists, each source with everything about its file."""
+    """The sources that a manifest lists, each as :func:`describe` has it."""
     from plgc.sources import open_sources, read_manifest
 
     folder = folder if folder.is_dir() else folder.parent
@@ -201,7 +174,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
 
 
 def folder_text(result: dict[str, Any]) -> str:
-    """What :func:`describe_folder` gave, for people."""
+    """The result of :func:`describe_folder` as text."""
     rows = [["source", "nodes", "features", "seed", "weight", "size", "sha256"]]
     for source in result["sources"]:
         numbers = [str(source["nodes"]), str(source["features"]), str(source["seed"]), f"{source['weight']:g}"]
@@ -213,18 +186,18 @@ def folder_text(result: dict[str, Any]) -> str:
 
 
 def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:
-    """What the nodes are to be mapped to: pseudo-labels, or classes."""
+    """The labels of the synthetic nodes: pseudo-labels, or classes."""
     if result["pseudo_label_width"] is None:
         return {"labels": f"classes, {result['classes']} of them"}
     return {"pseudo-labels": f"{result['pseudo_label_width']} wide, from {encoders} encoder(s)"}
 
 
 def theory_text(theory: dict[str, Any]) -> str:
-    """What :func:`plgc.evaluation.theory.diagnose` gave, for people: the bound, then what is seen on halves of the clusters."""
+    """A diagnosis of :mod:`plgc.evaluation.theory` as text: the bound, then what is measured on halves of clusters."""
     sizes, compared, enough = theory["sizes"], theory["compared"], theory["sufficient_size"]
     promised = theory["promised"]
     epsilon = [value for count, value in zip(sizes, theory["epsilon"], strict=True) if count >= 2]
-    silent = f"{VACUOUS} for {promised['vacuous']} of {compared}, as no distance exceeds {theory['span']:.3g}"
+    vacuous = f"{VACUOUS} for {promised['vacuous']} of {compared}, as no distance exceeds {theory['span']:.3g}"
     reached = f"{theory['sufficient_clusters']} of {compared} clusters have it"
     pairs = {
         "embedded": f"{theory['nodes']} nodes of {theory['graph']}, {theory['width']} wide ({theory['backbone']})",
@@ -232,7 +205,7 @@ def theory_text(theory: dict[str, Any]) -> str:
         "clusters": f"{compared} of {theory['clusters']}; left out {theory['empty']} empty, {theory['single']} of one",
         "noise σ": f"{theory['sigma']:.3g} (estimated from below)",
         "separation Δ": f"{theory['gap']:.3g} between the two closest means",
-        "deviation ε_k": f"{min(epsilon):.3g} to {max(epsilon):.3g}" + (f"; {silent}" if promised["vacuous"] else ""),
+        "deviation ε_k": f"{min(epsilon):.3g} to {max(epsilon):.3g}" + (f"; {vacuous}" if promised["vacuous"] else ""),
         "sufficient s_k": "none, two means coincide"
         if enough is None
         else f"{enough} for ε <= Δ/{theory['beta']:g}; {reached}",
@@ -241,9 +214,9 @@ def theory_text(theory: dict[str, Any]) -> str:
     }
     return (
         f"Theorem 1, to hold with probability {1 - theory['delta']:g}:\n\n{facts(pairs)}\n\n"
-        "Seen on random halves of each cluster: the first half's mean for the centre, the second's for the\n"
+        "Measured on random halves of each cluster: the first half's mean is the centre, the second's the\n"
         f"pseudo-label, as it is and normalised:\n\n{table(_halves_rows(theory))}\n\n"
-        f"'{VACUOUS}': the theorem says nothing here. What is seen may be good, but is not explained by it."
+        f"'{VACUOUS}': the theorem says nothing here. What is measured may be good, but is not explained by it."
     )
 
 

@@ -1,48 +1,45 @@
-"""``plgc train`` and ``plgc evaluate``: from condensed files to a model, and what it is worth."""
+"""``plgc train`` and ``plgc evaluate``: from condensed files to a model, and to its scores."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named, check_features
-from plgc.cli.inputs import check_not_input, source_files
-from plgc.cli.messages import Quiet, Verbose, notice, working
+from plgc.cli.inputs import GraphOptions, check_features, check_output, source_files
 from plgc.cli.options import (
     Backbone,
-    Column,
-    Combine,
+    Combination,
     Device,
-    Features,
-    FeaturesSeed,
-    Files,
     Graph,
     Json,
     Kind,
-    Labels,
-    NodesTable,
-    Part,
+    ScoredOn,
     Seed,
     Shots,
     Split,
-    Standardize,
-    Task,
-    Weights,
+    TaskName,
     at_most_one,
     check_device,
     examples,
-    parse_weights,
+    takes,
+    values_of,
 )
-from plgc.cli.output import facts, seconds, show, size, spread, table
+from plgc.cli.output import facts, notice, seconds, show, size, spread, table, working
 from plgc.runtime.errors import SettingError
-from plgc.runtime.files import check_writable
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from plgc.artifact.condensed import CondensedGraph
 
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Files made by 'plgc condense', or folders of them with a manifest."),
+]
 TRAIN_EXAMPLES = examples(
     "plgc train cora.safetensors --graph cora --shots 3 -o model.safetensors",
     "plgc train mine.safetensors --graph edges.csv --nodes-table nodes.csv -o model.safetensors",
@@ -64,77 +61,105 @@ METRICS = {  # JSON name: label, digits
 }
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """How models are rebuilt from condensed files and fine-tuned."""
+
+    task: Annotated[TaskName, typer.Option(help="What to fine-tune for.")] = TaskName.node
+    shots: Shots = None
+    labels: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Use N training labels in all, evenly over the classes.")
+    ] = None
+    combine: Annotated[
+        Combination | None,
+        typer.Option(help="How several sources are combined; by default heads (of the paper preset: sum)."),
+    ] = None
+    weights: Annotated[
+        str | None, typer.Option(metavar="W,W", help="Weights of the sources, in their order; only ratios matter.")
+    ] = None
+    backbone: Backbone = Kind.gcn
+    split: Split = 0
+    device: Device = "cpu"
+
+    def __post_init__(self) -> None:
+        at_most_one(shots=self.shots, labels=self.labels)
+        if self.task != TaskName.node and (self.shots is not None or self.labels is not None):
+            raise typer.BadParameter(f"--shots and --labels are for --task node, not {self.task}")
+        self._numbers()
+
+    def _numbers(self) -> list[float] | None:
+        try:
+            return None if self.weights is None else [float(word) for word in self.weights.split(",")]
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"--weights is {self.weights!r}: give one number per source, such as 1,2,1"
+            ) from error
+
+    def read(self, files: list[Path], named: GraphOptions) -> tuple[list[CondensedGraph], list[float] | None, Data]:
+        """The condensed graphs in files and folders, their weights, and the graph, before a split is chosen.
+
+        Weights are those given, else those of the manifests where they differ.
+        """
+        from plgc.sources import open_sources
+
+        check_device(self.device)
+        sources = open_sources(files)
+        condensed, listed = [source.condensed for source in sources], [source.weight for source in sources]
+        graph = named.open()
+        check_features(condensed, graph)
+        return condensed, self._numbers() or (listed if len(set(listed)) > 1 else None), graph
+
+
+@takes(ModelOptions, GraphOptions)
 def train(
     files: Files,
     graph: Graph,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
-    task: Annotated[Task, typer.Option(help="What to fine-tune for: node or link.")] = Task.node,
-    shots: Shots = None,
-    labels: Labels = None,
-    combine: Combine = None,
-    weights: Weights = None,
-    backbone: Backbone = Kind.gcn,
-    split: Split = 0,
     seed: Seed = 0,
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
-    device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
     """Make a model: rebuild a backbone, fine-tune a head.
 
-    The backbone comes from the condensed files, one per source, and stays as it is. The head learns classes from the
-    graph's training labels or, with --task link, what joins nodes from its edges.
+    The backbone comes from the condensed files, one per source, and is not trained further. The head learns classes
+    from the graph's training labels or, with --task link, which nodes are joined from its edges.
     """
-    at_most_one(shots=shots, labels=labels)
-    if task is Task.cluster:
+    options = ModelOptions(**values_of(ModelOptions, given))
+    if options.task == TaskName.cluster:
         raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
-    if task is Task.link and (shots is not None or labels is not None):
-        raise typer.BadParameter("--shots and --labels are for --task node, not link")
-    shares = parse_weights(weights)
-    named = Named(graph, nodes_table, column, standardize, features, features_seed)
-    named.check()
-    check_not_input([output], [*source_files(files), *named.files()])
-    check_writable(output)
-    check_device(device)
+    named = GraphOptions(graph, **values_of(GraphOptions, given))
+    check_output(output, [*source_files(files), *named.files()])
+    start = time.perf_counter()
+    condensed, weights, opened = options.read(files, named)
     import plgc
     from plgc.evaluation.over_seeds import common_seen, graph_for
     from plgc.graphs.derive import derived_of
 
-    start = time.perf_counter()
-    condensed, shares = _load_all(files, shares)
-    opened = named.open()
-    check_features(condensed, opened)
-    data = graph_for(opened, common_seen(condensed), split, seed)
+    data = graph_for(opened, common_seen(condensed), options.split, seed)
     rebuilt = plgc.reconstruct(
-        condensed, kind=backbone.value, seed=seed, device=device, combine=combine, weights=shares
+        condensed, kind=options.backbone, seed=seed, device=options.device, combine=options.combine, weights=weights
     )
     result: dict[str, Any] = {
         "model": str(output),
-        "task": task.value,
+        "task": options.task,
         "graph": data.name,
         "nodes": sum(part.num_nodes for part in condensed),
         "sources": len(condensed),
-        "backbone": backbone.value,
+        "backbone": options.backbone,
         "split": data.split_origin,
-        "shots": shots,
-        "labels": labels,
+        "shots": options.shots,
+        "labels": options.labels,
         "seed": seed,
         "val": None,
     }
-    if task is Task.link:
+    if options.task == TaskName.link:
         if derived_of(data) is not None:
-            notice("the features are derived from all edges, those kept apart for validation too: its AUROC flatters")
+            notice("the features are derived from all edges, validation edges too: the AUROC is too high")
         model = plgc.finetune(rebuilt, data, task="link", seed=seed)
         result["val"] = {"auroc": model.head.validation["kept"]}
         learned, found = f"the edges of {data.name}", f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"
     else:
-        model = plgc.finetune(rebuilt, data, shots=shots, labels=labels, seed=seed)
+        model = plgc.finetune(rebuilt, data, shots=options.shots, labels=options.labels, seed=seed)
         learned, found = f"{data.name}, {_labels_text(result)}; {data.split_origin}", None
         if bool(data.val_mask.any()):
             result["val"] = model.evaluate(data, on="val")
@@ -143,34 +168,21 @@ def train(
     result |= {"seconds": time.perf_counter() - start, "bytes": output.stat().st_size}
     pairs = {
         "model": f"{output}, {size(result['bytes'])}",
-        "rebuilt from": f"{result['nodes']} synthetic nodes{_sources_text(result)}, {backbone.value} backbone",
+        "rebuilt from": f"{result['nodes']} synthetic nodes{_sources_text(result)}, {options.backbone} backbone",
         "fine-tuned on": learned,
         "time": seconds(result["seconds"]),
     }
     show(result, facts(pairs | ({"validation": found} if found else {})), json)
 
 
+@takes(ModelOptions, GraphOptions)
 def evaluate(
     files: Files,
     graph: Graph,
-    task: Annotated[Task, typer.Option(help="What to fine-tune for.")] = Task.node,
-    shots: Shots = None,
-    labels: Labels = None,
-    on: Annotated[Part, typer.Option(help="The nodes to score; choose settings on val.")] = Part.test,
+    on: Annotated[ScoredOn, typer.Option(help="The nodes to score; choose settings on val.")] = ScoredOn.test,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Repeat with N seeds.")] = 1,
-    combine: Combine = None,
-    weights: Weights = None,
-    backbone: Backbone = Kind.gcn,
-    split: Split = 0,
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
-    device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
     """Score condensed files on a graph, beside two controls.
 
@@ -178,40 +190,32 @@ def evaluate(
     same head on propagated features and on an encoder with random weights: a method has to beat both. --task link needs
     a file made with --edges train (or --inductive); --task cluster compares k-means groups with the classes.
     """
-    at_most_one(shots=shots, labels=labels)
-    if task is not Task.node and (shots is not None or labels is not None):
-        raise typer.BadParameter(f"--shots and --labels are for --task node, not {task.value}")
-    if task is Task.cluster and on is Part.val:
+    options = ModelOptions(**values_of(ModelOptions, given))
+    if options.task == TaskName.cluster and on is ScoredOn.val:
         raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
-    shares = parse_weights(weights)
-    named = Named(graph, nodes_table, column, standardize, features, features_seed)
-    named.check()
-    check_device(device)
-    from plgc.evaluation.over_seeds import evaluate as evaluate_files
-
-    condensed, shares = _load_all(files, shares)
-    data = named.open()
-    check_features(condensed, data)
-    if task is Task.link and any(part.seen.derived is not None for part in condensed):
+    condensed, weights, data = options.read(files, GraphOptions(graph, **values_of(GraphOptions, given)))
+    if options.task == TaskName.link and any(part.seen.derived is not None for part in condensed):
         raise SettingError(
             "the features are derived from all edges, those to be predicted too: nothing would be predicted"
         )
+    from plgc.evaluation.over_seeds import evaluate as evaluate_files
+
     with working() as progress:
         progress(f"scoring on {data.name}", 0, seeds)
         result = evaluate_files(
             condensed,
             data,
-            task=task.value,
+            task=options.task,
             seeds=seeds,
-            shots=shots,
-            labels=labels,
-            on=on.value,
-            kind=backbone.value,
-            split=split,
-            device=device,
+            shots=options.shots,
+            labels=options.labels,
+            on=str(on),
+            kind=options.backbone,
+            split=options.split,
+            device=options.device,
             progress=progress,
-            combine=combine,
-            weights=shares,
+            combine=options.combine,
+            weights=weights,
         )
     show(result, _evaluate_text(result), json)
 
@@ -231,17 +235,6 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     )
     cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
     return f"{setting}\n\n{table(rows)}\n\n{cost}"
-
-
-def _load_all(files: list[Path], weights: list[float] | None) -> tuple[list[CondensedGraph], list[float] | None]:
-    """Everything in the files and folders, and the weights: those given, else the manifests' where they differ."""
-    from plgc.sources import open_sources
-
-    opened = open_sources(files)
-    listed = [source.weight for source in opened]
-    if weights is None and len(set(listed)) > 1:
-        weights = listed
-    return [source.condensed for source in opened], weights
 
 
 def _sources_text(result: dict[str, Any]) -> str:

@@ -1,193 +1,121 @@
-"""Options that several commands share, so that each means, is called and is checked the same everywhere.
+"""Options that several commands share, and groups of options: each is named, explained and checked in one place.
 
-Choices are spelled out here, not imported: ``plgc --help`` must not wait for torch. A test compares them with the
-package's own lists.
+A group is a class whose fields are options. A command decorated with :func:`takes` has the options of its groups on the
+command line and gets their values in ``**given``: :func:`values_of` and :func:`chosen` return those of one group.
+Choices are written out here, since ``plgc --help`` must not wait for torch; a test compares them with the package.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from plgc.cli.output import DETAIL, ERRORS, LOG, NOTICE
+from plgc.rivals.methods import CONDENSERS
 from plgc.runtime.errors import SettingError
 
-
-class Preset(StrEnum):
-    """The settings that ship, see :mod:`plgc.method.settings`."""
-
-    default = "default"
-    paper = "paper"
-
-
-class Precision(StrEnum):
-    """Of the encoders' products, see :mod:`plgc.method.settings`."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-
-
-class Kind(StrEnum):
-    """The kinds of GNN, see :mod:`plgc.method.encoder`."""
-
-    gcn = "gcn"
-    sage = "sage"
-    gat = "gat"
-    gin = "gin"
-    sgc = "sgc"
-    mlp = "mlp"
-
-
-class Condenser(StrEnum):
-    """The methods that condense, see :mod:`plgc.rivals.methods`."""
-
-    plgc = "plgc"
-    ctgc = "ctgc"
-    random = "random"
-    herding = "herding"
-    herding_labelfree = "herding-labelfree"
-    kcenter = "kcenter"
-    kcenter_labelfree = "kcenter-labelfree"
-    coarsening = "coarsening"
-    gecc = "gecc"
-    cgc_x = "cgc-x"
-    gcdm_x = "gcdm-x"
-    dc_graph = "dc-graph"
-    gcond_x = "gcond-x"
-    gcond = "gcond"
-    sfgc = "sfgc"
-    geom = "geom"
-
-
-class Edges(StrEnum):
-    """The edges a condensation may see."""
-
-    all = "all"
-    train = "train"
-
-
-class Task(StrEnum):
-    """What a frozen backbone is used for."""
-
-    node = "node"
-    link = "link"
-    cluster = "cluster"
-
-
-class Part(StrEnum):
-    """The nodes, or edges, on which a model is scored."""
-
-    val = "val"
-    test = "test"
-
-
-class Engine(StrEnum):
-    """Where several sources are condensed, see :mod:`plgc.sources.engine`."""
-
-    serial = "serial"
-    processes = "processes"
-    ray = "ray"
-
-
-class Partition(StrEnum):
-    """How one graph is cut into parts, see :mod:`plgc.graphs.views.partition`."""
-
-    random = "random"
-    metis = "metis"
-    skewed = "skewed"
-
-
-class Combination(StrEnum):
-    """How several sources teach one backbone, see :mod:`plgc.downstream.combine`."""
-
-    heads = "heads"
-    procrustes = "procrustes"
-    shared_seed = "shared-seed"
-    sum = "sum"
-
+Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
+Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.compute
+Kind = StrEnum("Kind", ["gcn", "sage", "gat", "gin", "sgc", "mlp"])  # plgc.method.encoder
+Condenser = StrEnum("Condenser", {name.replace("-", "_"): name for name in CONDENSERS})
+Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.seen
+TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol
+ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
+Engine = StrEnum("Engine", ["serial", "processes", "ray"])  # plgc.sources.engine
+Partition = StrEnum("Partition", ["random", "metis", "skewed"])  # plgc.graphs.views.partition
+Combination = StrEnum(  # plgc.downstream.combine
+    "Combination", {"heads": "heads", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"}
+)
 
 GRAPH_HELP = "A graph: a name from 'plgc data list', or a file: npz, edge list (CSV, TSV, Parquet), GraphML."
 
 Graph = Annotated[str, typer.Option("--graph", metavar="GRAPH", help=GRAPH_HELP)]
-NodesTable = Annotated[
-    Path | None,
-    typer.Option("--nodes-table", metavar="TABLE", help="For an edge list, the table of its nodes: CSV, TSV, Parquet."),
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Which column is what, where a guess is wrong: source, target, weight, id, label, split, feature. Repeat.",
-    ),
-]
-Standardize = Annotated[
-    bool, typer.Option("--standardize", help="Give numeric columns mean 0 and variance 1, for unlike units.")
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features", metavar="fastrp:WIDTH", help="Derive features from the edges, in place of the graph's own."
-    ),
-]
-FeaturesSeed = Annotated[
-    int | None, typer.Option("--features-seed", min=0, metavar="N", help="Seed of derived features; by default 0.")
-]
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Files made by 'plgc condense', or folders of them with a manifest."),
-]
-Combine = Annotated[
-    Combination | None,
-    typer.Option(help="How several sources are combined; by default heads (of the paper preset: sum)."),
-]
-Weights = Annotated[
-    str | None, typer.Option(metavar="W,W", help="Weights of the sources, in their order; only ratios matter.")
-]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Drives every random choice.")]
 # An option whose metavar is its own name in capitals must be spelled out: some versions of typer capitalise it.
 Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, …")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="S", help="Use S training labels per class, not all.")]
-Labels = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Use N training labels in all, evenly over the classes."),
-]
 Split = Annotated[int, typer.Option(min=0, metavar="I", help="Which of several fixed splits, from 0.")]
 Backbone = Annotated[Kind, typer.Option(help="The kind of GNN to rebuild.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")]
 
 
+def _set_level(level: int) -> Callable[[bool], None]:
+    def set_level(given: bool) -> None:
+        if given and LOG.level not in (level, NOTICE):
+            raise typer.BadParameter("give --verbose or --quiet, not both")
+        if given:
+            LOG.setLevel(level)
+
+    return set_level
+
+
+class MessageOptions:
+    """How much is printed on stderr; every command has them, and they take effect while options are read."""
+
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", callback=_set_level(DETAIL), help="Print settings and times, on stderr.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", callback=_set_level(ERRORS), help="No progress and no notices.")
+    ] = False
+
+
+def takes(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these groups, and those on messages; their values arrive in its ``**given``.
+
+    Only the signature that typer reads is changed: the command is called directly.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for group in (*groups, MessageOptions)
+            for name, (annotation, default) in _options(group).items()
+        ]
+        vars(command)["__signature__"] = signature.replace(parameters=[*own, *added])
+        return command
+
+    return decorate
+
+
+def values_of(group: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a group by name, choices as plain text."""
+    return {name: str(given[name]) if isinstance(given[name], StrEnum) else given[name] for name in _options(group)}
+
+
+def chosen(group: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of a group that are not at their default."""
+    return {name: value for name, value in values_of(group, given).items() if value != _options(group)[name][1]}
+
+
+def _options(group: type) -> dict[str, tuple[Any, Any]]:
+    """Annotation and default of each option of a group. Fields that are no options are left out."""
+    hints = get_type_hints(group, include_extras=True)
+    return {name: (hint, getattr(group, name)) for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
 def examples(*lines: str) -> str:
-    """The end of a command's help: how it is used, line by line as it is typed."""
+    """The end of a command's help: example command lines."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def exactly_one(**options: object) -> None:
     """Usage error unless exactly one of the options was given."""
-    given = [name for name, value in options.items() if value is not None]
-    names = " or ".join(f"--{name}" for name in options)
-    if not given:
-        raise typer.BadParameter(f"give {names}")
-    if len(given) > 1:
-        raise typer.BadParameter(f"give either {names}, not both")
+    if all(value is None for value in options.values()):
+        raise typer.BadParameter(f"give {' or '.join(f'--{name}' for name in options)}")
+    at_most_one(**options)
 
 
 def at_most_one(**options: object) -> None:
     """Usage error when more than one of the options was given."""
     if sum(value is not None for value in options.values()) > 1:
         raise typer.BadParameter(f"give either {' or '.join(f'--{name}' for name in options)}, not both")
-
-
-def parse_weights(text: str | None) -> list[float] | None:
-    """Numbers separated by commas; a usage error for anything else."""
-    if text is None:
-        return None
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError as error:
-        raise typer.BadParameter(f"--weights is {text!r}: give one number per source, such as 1,2,1") from error
 
 
 def check_device(name: str) -> None:

@@ -1,12 +1,69 @@
-"""How results are shown: one JSON object for programs, plain tables for people, sizes and times in readable units."""
+"""What the user gets to see: results on stdout, as text or as one JSON object; notices and progress on stderr.
+
+Messages go through one logger, which every command sets up anew. Colours are used only where stderr is a terminal and
+``NO_COLOR`` is not set.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from plgc.runtime.progress import Progress, progress_line, silent
+
+if TYPE_CHECKING:
+    from plgc.artifact.condensed import CondensedGraph
+    from plgc.graphs.seen import Seen
+
+LOG = logging.getLogger("plgc.cli")
+DETAIL, NOTICE, ERRORS = logging.DEBUG, logging.INFO, logging.ERROR
+
+
+class _Stderr(logging.Handler):
+    """Writes to the stderr of the moment, which tests replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(record.getMessage(), err=True)
+
+
+def start_messages() -> None:
+    """Show notices and no details, as every command does unless told otherwise."""
+    LOG.handlers, LOG.propagate = [_Stderr()], False
+    LOG.setLevel(NOTICE)
+
+
+def notice(text: str) -> None:
+    """Print something that the user should know, such as what was guessed; not with ``--quiet``."""
+    LOG.log(NOTICE, f"{painted('note:', typer.colors.CYAN)} {text}")
+
+
+def detail(text: str) -> None:
+    """Print something with ``--verbose`` only."""
+    LOG.log(DETAIL, text)
+
+
+@contextmanager
+def working() -> Iterator[Progress]:
+    """A progress line for a job; none with ``--quiet``, with ``--verbose`` also lines in a log."""
+    if not LOG.isEnabledFor(NOTICE):
+        yield silent
+        return
+    with progress_line(in_logs=LOG.isEnabledFor(DETAIL)) as progress:
+        yield progress
+
+
+def painted(text: str, colour: str) -> str:
+    """Text in a colour where stderr shows colours, else plain."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
+    return text if plain else typer.style(text, fg=colour, bold=True)
 
 
 def show(result: Mapping[str, Any], text: str, as_json: bool) -> None:
@@ -55,11 +112,11 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
 
 
-def view_text(seen: Mapping[str, Any]) -> str:
-    """What of the graph a condensation saw, as an aside; nothing where it saw everything."""
-    if seen.get("nodes") == "train":
+def seen_text(seen: Seen) -> str:
+    """What a condensation saw of the graph, in brackets; nothing where it saw everything."""
+    if seen.nodes == "train":
         return " (training nodes only)"
-    return f" (training edges only, edge seed {seen['edge_seed']})" if seen.get("edges") == "train" else ""
+    return f" (training edges only, edge seed {seen.edge_seed})" if seen.edges == "train" else ""
 
 
 def derived_text(mark: Mapping[str, Any]) -> str:
@@ -72,8 +129,33 @@ def derived_text(mark: Mapping[str, Any]) -> str:
 def partition_text(partition: Mapping[str, Any]) -> str:
     """How one graph was cut into sources."""
     halo = f", halo of {partition['halo']} hop(s)" if partition["halo"] else ""
-    cut = "how many edges were cut is not told, as the files are clipped or noisy"
+    cut = "the number of cut edges is not published, as the files are clipped or noisy"
     if "edges" in partition:
         share = 100 * partition["edges_cut"] / max(1, partition["edges"])
         cut = f"{partition['edges_cut']} of {partition['edges']} edges cut ({share:.1f} %)"
     return f"{partition['graph']} in {partition['parts']} {partition['how']} parts{halo}: {cut}"
+
+
+def file_result(
+    path: Path, graph: str, condensed: CondensedGraph, seconds: float, peak_memory_bytes: int | None
+) -> dict[str, Any]:
+    """The JSON result of one condensed file."""
+    explained = condensed.curves.get("explained", [])
+    return {
+        "artifact": str(path),
+        "graph": graph,
+        "method": condensed.method,
+        "nodes": condensed.num_nodes,
+        "nodes_requested": condensed.nodes_requested,
+        "ratio": condensed.num_nodes / condensed.source["nodes"],
+        "seen": condensed.seen.to_dict(),
+        "seed": condensed.seed,
+        "preset": condensed.settings.get("preset"),
+        "threads": condensed.threads,
+        "seconds": seconds,
+        "peak_memory_bytes": peak_memory_bytes,
+        "bytes": path.stat().st_size,
+        "explained_variance": explained[-1] if explained else None,
+        "rounds": len(explained),
+        "batch_nodes": condensed.chosen.get("batch_nodes"),
+    }

@@ -1,35 +1,16 @@
-"""``plgc report`` puts what is known of condensed graphs, and of runs, on one page."""
+"""``plgc report`` writes one HTML page on condensed graphs and runs."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named, check_features
-from plgc.cli.inputs import check_not_input, source_files
-from plgc.cli.messages import Quiet, Verbose, working
-from plgc.cli.options import (
-    GRAPH_HELP,
-    Column,
-    Device,
-    Features,
-    FeaturesSeed,
-    Json,
-    NodesTable,
-    Seed,
-    Shots,
-    Standardize,
-    check_device,
-    examples,
-)
-from plgc.cli.output import facts, seconds, show, size
-from plgc.runtime.files import check_writable
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, check_output, source_files
+from plgc.cli.options import GRAPH_HELP, Device, Json, Seed, Shots, check_device, examples, takes, values_of
+from plgc.cli.output import facts, seconds, show, size, working
 
 EXAMPLES = examples(
     "plgc report cora.safetensors --graph cora -o cora.html",
@@ -38,6 +19,7 @@ EXAMPLES = examples(
 )
 
 
+@takes(GraphOptions)
 def report(
     files: Annotated[
         list[Path],
@@ -56,33 +38,25 @@ def report(
     seeds: Annotated[int, typer.Option(min=0, metavar="N", help="Measure accuracy with N seeds; 0: not at all.")] = 3,
     shots: Shots = None,
     seed: Seed = 0,
-    nodes_table: NodesTable = None,
-    column: Column = None,
-    standardize: Standardize = False,
-    features: Features = None,
-    features_seed: FeaturesSeed = None,
     device: Device = "cpu",
     json: Json = False,
-    _verbose: Verbose = False,
-    _quiet: Quiet = False,
+    **given: Any,
 ) -> None:
-    """Write a page on condensed graphs: what they are, whether they work, how they look and how they were made.
+    """Write a page on condensed graphs: what they hold, how accurate they are, a map, and how they were made.
 
     It is one HTML file that opens without a network. Several condensed graphs are compared. With --shots, accuracy is
     also measured with S labels per class.
     """
-    named = Named(graph or "", nodes_table, column, standardize, features, features_seed)
-    named.check()
+    named = GraphOptions(graph or "", **values_of(GraphOptions, given))
     if graph is None and not named.plain:
-        given = "--nodes-table" if nodes_table else "an option on how to read a graph"
-        raise typer.BadParameter(f"{given} belongs to a --graph: give both")
-    check_not_input([output], [*source_files(files), *named.files()])
-    check_writable(output)
+        option = "--nodes-table" if named.nodes_table else "an option on how to read a graph"
+        raise typer.BadParameter(f"{option} belongs to a --graph: give both")
+    check_output(output, [*source_files(files), *named.files()])
     check_device(device)
     from plgc.report import write_report
 
     start = time.perf_counter()
-    shown = {} if graph is None else _graph_shown(named, files)
+    shown = {} if graph is None else _graph_arguments(named, files)
     with working() as progress:
         written = write_report(
             files,
@@ -108,12 +82,12 @@ def report(
     show(result, facts(pairs), json)
 
 
-def _graph_shown(named: Named, files: list[Path]) -> dict[str, Any]:
-    """The graph as the report takes it, its features compared with those of the files."""
+def _graph_arguments(named: GraphOptions, files: list[Path]) -> dict[str, Any]:
+    """The arguments of the report on the graph, whose features must be those of the files."""
     from plgc.report.inputs import is_run
-    from plgc.sources import MANIFEST, open_sources
+    from plgc.sources import open_sources
 
-    data: Data = named.open()
+    data = named.open()
     there = [path for path in files if not is_run(path) and (path.is_file() or (path / MANIFEST).is_file())]
     check_features((source.condensed for source in open_sources(there)), data)
-    return {"graph": data, "graph_name": Path(named.graph).name, "graph_options": named.reading}
+    return {"graph": data, "graph_name": Path(named.graph).name, "graph_options": named.table_options}

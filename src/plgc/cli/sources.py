@@ -4,133 +4,147 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.graph import Named
-from plgc.cli.inputs import check_not_input
-from plgc.cli.messages import working
-from plgc.cli.options import Condenser, Engine, Partition, check_device
-from plgc.cli.output import partition_text, seconds, size, table
-from plgc.cli.request import Request, report
+from plgc.cli.inputs import GraphOptions, check_not_input
+from plgc.cli.options import Engine, Partition, check_device
+from plgc.cli.output import file_result, partition_text, seconds, size, table, working
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
-    from plgc.sources import Sources
-
-ENGINE = ("engine", "address", "workers", "cpus", "gpus")
+    from plgc.cli.condense import ViewOptions
 
 
-def check_alone(request: Request) -> None:
-    """Usage error where one graph, and a file, comes with what only several sources have."""
-    given = [name.replace("_", "-") for name in request.several.given()]
-    if given:
-        raise typer.BadParameter(f"--{given[0]} is for several graphs, for --parts of one, or for a folder of sources")
+class PartOptions:
+    """Into which sources a graph is cut, and how sources are named and seeded."""
+
+    parts: Annotated[int | None, typer.Option(min=2, metavar="N", help="Cut one graph into N sources.")] = None
+    partition: Annotated[
+        Partition | None, typer.Option(help="How to cut; by default random. 'skewed' reads labels.")
+    ] = None
+    alpha: Annotated[float | None, typer.Option(metavar="A", help="With skewed: smaller is more uneven.")] = None
+    halo: Annotated[
+        int | None, typer.Option(min=0, metavar="HOPS", help="Parts see their neighbours this many hops around.")
+    ] = None
+    names: Annotated[str | None, typer.Option(metavar="A,B", help="Names of the sources, not the graphs' own.")] = None
+    shared_seed: Annotated[
+        bool, typer.Option("--shared-seed", help="All sources start from --seed, not each from its own.")
+    ] = False
 
 
-def condense_several(request: Request) -> tuple[dict[str, Any], str]:
-    """Do it; the result and its text."""
-    _check(request)
-    given = [path for graph in request.graphs for path in Named(graph).files()]
-    check_not_input(_written(request), [*request.named.files(), *given])
-    if request.several.engine is not Engine.ray:
-        check_device(request.device)  # a cluster's devices are elsewhere
+class PlacementOptions:
+    """Where sources are condensed: :class:`plgc.sources.engine.Placement`."""
+
+    engine: Annotated[Engine | None, typer.Option(help="Where sources are condensed; by default serial.")] = None
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A running Ray cluster, or 'auto'; else one is started.")
+    ] = None
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Sources side by side.")] = None
+    cpus: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads of each source; default 1.")] = None
+    gpus: Annotated[float | None, typer.Option(min=0, metavar="N", help="GPUs of each source, with ray.")] = None
+
+
+def condense_several(
+    graphs: list[str],
+    output: Path,
+    named: GraphOptions,
+    view: ViewOptions,
+    parts: dict[str, Any],
+    options: dict[str, Any],
+    method: str,
+    checkpoint: Path | None,
+) -> tuple[dict[str, Any], str]:
+    """Condense every source into a folder; the result and its text.
+
+    Args:
+        graphs: as the command line names them.
+        output: the folder.
+        named: the first of the graphs, and how to read it.
+        view: what is seen of it.
+        parts: the :class:`PartOptions` that were given.
+        options: other arguments of :func:`plgc.condense_sources`.
+        method: the method, and
+        checkpoint: the folder for checkpoints, both refused unless they are the defaults.
+    """
+    _check(graphs, named, view, parts, method)
+    if "threads" in options:
+        raise typer.BadParameter("--threads is for one file: give --cpus, the threads of every source")
+    if checkpoint is not None:
+        raise typer.BadParameter(
+            "--checkpoint is for one graph: the folder keeps finished sources, and checkpoints of long ones"
+        )
+    read = [path for graph in graphs for path in GraphOptions(graph).files()]
+    check_not_input(_written(graphs, output, parts), [*named.files(), *read])
+    if options.get("engine") != Engine.ray:
+        check_device(options.get("device", "cpu"))  # a cluster has devices of its own
+    import plgc
+
     start = time.perf_counter()
-    graph = _read(request)
+    cut, names = "parts" in parts, parts.get("names")
+    # A graph that is cut, or read by other options than its name, is loaded here.
+    given = [view.of(named.load(view.split, options["seed"]))] if cut or not named.plain else graphs
+    options = options | {name: value for name, value in parts.items() if name in ("alpha", "halo", "shared_seed")}
     with working() as progress:
-        sources = _condense(request, graph, progress)
+        if cut:
+            how = parts.get("partition", Partition.random.value)
+            sources = plgc.condense_parts(
+                given[0], output, parts["parts"], how, name=names, progress=progress, **options
+            )
+        else:
+            names = None if names is None else names.split(",")
+            sources = plgc.condense_sources(given, output, names=names, progress=progress, **options)
     artifacts = []
     for source, condensed in zip(sources.sources, sources.load(), strict=True):
-        facts = report(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
-        artifacts.append({**facts, "sha256": source.entry.sha256, "made": source.made, "replaced": source.replaced})
+        made = file_result(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
+        artifacts.append({**made, "sha256": source.entry.sha256, "made": source.made, "replaced": source.replaced})
     result = {
         "manifest": str(sources.manifest),
-        "partition": sources.partition if request.several.parts else None,
+        "partition": sources.partition if cut else None,
         "seconds": time.perf_counter() - start,
         "artifacts": artifacts,
     }
     return result, _text(result)
 
 
-def _check(request: Request) -> None:
-    several, parts = request.several, request.several.parts
-    if request.method is not Condenser.plgc:
+def _check(graphs: list[str], named: GraphOptions, view: ViewOptions, parts: dict[str, Any], method: str) -> None:
+    """Usage errors of options that do not go together."""
+    if method != "plgc":
         raise typer.BadParameter(
-            f"--method {request.method.value} condenses one graph: several sources are for plgc; others are combined "
-            "in 'plgc experiment' only"
+            f"--method {method} condenses one graph: several sources are for plgc; others are combined in "
+            "'plgc experiment' only"
         )
-    if parts is not None and len(request.graphs) > 1:
-        raise typer.BadParameter(f"--parts cuts one graph, {len(request.graphs)} were given")
-    if parts is None and (given := several.given("partition", "alpha", "halo")):
-        raise typer.BadParameter(f"--{next(iter(given))} is for the parts of one graph: give --parts with it")
-    if several.alpha is not None and several.partition is not Partition.skewed:
+    if "parts" in parts and len(graphs) > 1:
+        raise typer.BadParameter(f"--parts cuts one graph, {len(graphs)} were given")
+    for name in ("partition", "alpha", "halo"):
+        if name in parts and "parts" not in parts:
+            raise typer.BadParameter(f"--{name} is for the parts of one graph: give --parts with it")
+    if "alpha" in parts and parts.get("partition") != Partition.skewed:
         raise typer.BadParameter("--alpha is for --partition skewed")
-    if parts is None and not request.view.whole:
+    if "parts" not in parts and view.hides:
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
-    if len(request.graphs) > 1 and not request.named.plain:
+    if len(graphs) > 1 and not named.plain:
         raise typer.BadParameter(
             "--nodes-table, --column, --standardize and --features go with one graph: condense each by itself, and "
             "name the files together where they are used, as in 'plgc evaluate A.safetensors B.safetensors'"
         )
-    if request.named.features is not None and parts is None:
+    if named.features is not None and "parts" not in parts:
         raise typer.BadParameter(
             "--features derives other features from every graph, which mean nothing to the folder's other sources: "
             "give --parts, or a file to write"
         )
-    if request.threads is not None:
-        raise typer.BadParameter("--threads is for one file: give --cpus, the threads of every source")
-    if request.checkpoint is not None:
-        raise typer.BadParameter(
-            "--checkpoint is for one graph: the folder keeps finished sources, and of long ones how far they are"
-        )
 
 
-def _written(request: Request) -> list[Path]:
+def _written(graphs: list[str], folder: Path, parts: dict[str, Any]) -> list[Path]:
     """The folder, and the files in it that are written anew. Other files of a folder that is extended are kept."""
     from plgc.sources.manifest import MANIFEST, SUFFIX
     from plgc.sources.names import source_names
 
-    folder, names, parts = request.output, request.several.names, request.several.parts
-    given = None if names is None else names.split(",") if parts is None else [names]
-    called = source_names(request.graphs, given)
-    if parts is not None:
-        called = [f"{called[0]}-part{number + 1}" for number in range(parts)]
-    return [folder, folder / MANIFEST, *(folder / f"{name}{SUFFIX}" for name in called)]
-
-
-def _read(request: Request) -> Data | None:
-    """The one graph that is to be cut, or that is read otherwise than by its name; None where names will do."""
-    if request.several.parts is None and request.named.plain:
-        return None
-    return request.view.of(request.named.load(request.view.split, request.seed))
-
-
-def _condense(request: Request, graph: Data | None, progress: Any) -> Sources:
-    import plgc
-
-    several, names = request.several, request.several.names
-    common: dict[str, Any] = {
-        "nodes": request.nodes,
-        "ratio": request.ratio,
-        "seed": request.seed,
-        "preset": request.preset.value,
-        "device": request.device,
-        "progress": progress,
-        **request.limits,
-        **request.guard.given(),
-        **several.given("shared_seed", *ENGINE),
-    }
-    if several.parts is None:
-        given = None if names is None else names.split(",")
-        graphs = request.graphs if graph is None else [graph]
-        return plgc.condense_sources(graphs, request.output, names=given, **common)
-    assert graph is not None
-    how = (several.partition or Partition.random).value
-    return plgc.condense_parts(
-        graph, request.output, several.parts, how, name=names, **several.given("alpha", "halo"), **common
-    )
+    given = parts.get("names")
+    names = source_names(graphs, None if given is None else [given] if "parts" in parts else given.split(","))
+    if "parts" in parts:
+        names = [f"{names[0]}-part{number + 1}" for number in range(parts["parts"])]
+    return [folder, folder / MANIFEST, *(folder / f"{name}{SUFFIX}" for name in names)]
 
 
 def _text(result: dict[str, Any]) -> str:

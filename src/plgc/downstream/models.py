@@ -18,9 +18,9 @@ from plgc.downstream.names import NAMELESS, Names
 from plgc.downstream.tasks.link import LinkHead, LinkSettings, fit_link, link_examples, link_inputs
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
 from plgc.graphs.check import node_count
+from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import num_classes
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
-from plgc.graphs.labels import choose_labels
 from plgc.runtime.errors import GraphError, SettingError
 
 VALIDATION = 0.1  # share of the edges that chooses the epoch of a pair head

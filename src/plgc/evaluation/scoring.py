@@ -1,9 +1,9 @@
-"""Let a method learn from a case, and score what it has learned: classify nodes, predict links or find clusters."""
+"""Make a model of what a method may see in a case, and score it: classify nodes, predict links or find clusters."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch_geometric.data import Data
 
@@ -12,7 +12,7 @@ from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.head import HeadSettings, smooth
-from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_classifier, train_on_condensed
+from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
 from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
@@ -20,70 +20,41 @@ from plgc.downstream.tasks.node import fit_head_on, score_nodes
 from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.rivals.controls import PropagatedFeatures, RandomEncoder, train_ssl
-from plgc.rivals.ctgc.condense import METHOD as CTGC
-from plgc.rivals.ctgc.rebuild import rebuild_ctgc
+from plgc.rivals.controls import LearnOptions, validation_score
+from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.sparse.inputs import Inputs, resolve_scaling
+from plgc.runtime.options import accepts
+from plgc.sparse.inputs import Inputs
 from plgc.sparse.prepared import PreparedGraphs
 
 
-def learn(
-    method: str,
-    case: Case,
-    condensed: Sequence[CondensedGraph] = (),
-    *,
-    nodes: int | None = None,
-    preset: str = "default",
-    kind: str = "gcn",
-    seed: int = 0,
-    device: str = "cpu",
-    combine: str | None = None,
-    weights: Sequence[float] | None = None,
-    prepared: PreparedGraphs | None = None,
-) -> Embedder:
+@accepts(options=LearnOptions)
+def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, options: LearnOptions) -> Embedder:
     """What a method makes of a case: a frozen embedder; a :class:`Classifier` where it has learned the classes too.
 
     Args:
         method: a name from :data:`plgc.rivals.methods.METHODS`.
         case: what it may see.
-        condensed: what it has condensed, for the methods that do.
-        nodes: K, for ``ssl``, whose prototypes depend on it.
-        preset: for ``ssl``.
-        kind: the kind of GNN.
-        seed: of initial weights.
-        device: where to compute.
-        combine: how several sources are combined, see :func:`plgc.reconstruct`; those with labels are put together.
-        weights: of several sources.
-        prepared: a cache of the case's graphs, shared between methods.
+        condensed: what it has condensed, for the methods that do. How a model is made from the files depends on
+            what is in them, and on the method that a single file was made by, not on ``method``.
+        options: see :class:`plgc.rivals.controls.LearnOptions`; its fields may be given as keywords.
     """
-    prepared = prepared or PreparedGraphs()
-    if condensed:
-        if len(condensed) == 1 and condensed[0].method == CTGC:
-            return rebuild_ctgc(condensed[0], kind=kind, seed=seed, device=device)
-        if all(part.pseudo_labels is not None for part in condensed):
-            return reconstruct(condensed, kind=kind, seed=seed, device=device, combine=combine, weights=weights)
-        if combine is not None or weights is not None:
-            raise SettingError(
-                "combine and weights are for files with pseudo-labels: those with labels are put together"
-            )
-        whole = put_together(condensed)
-        score = _validation_score(case, whole.scaling, device, prepared)
-        return train_on_condensed(whole, kind=kind, seed=seed, device=device, score=score)
-    assert case.seen.x is not None
-    width, scaling = case.seen.x.shape[1], resolve_scaling(case.seen.x, "auto")
-    match method:
-        case "propagated_features":
-            return PropagatedFeatures(width, scaling, device)
-        case "random_encoder":
-            return RandomEncoder(width, scaling, kind, seed, device)
-        case "ssl" if nodes is not None:
-            return train_ssl(case.seen, nodes=nodes, seed=seed, preset=preset, device=device)
-        case "whole":
-            return _train_whole(case, scaling, kind, seed, device, prepared)
-        case "ssl":
-            raise SettingError("ssl needs the number of prototypes: give nodes")
-    raise SettingError(f"{method} needs a condensed graph, and none was given")
+    if not condensed:
+        record = METHODS.get(method)
+        if record is None or record.reference is None:
+            raise SettingError(f"{method} needs a condensed graph, and none was given")
+        return load(record.reference)(case, options)
+    how = {"kind": options.kind, "seed": options.seed, "device": options.device}
+    made_by = METHODS.get(condensed[0].method)
+    if len(condensed) == 1 and made_by is not None and made_by.rebuild is not None:
+        return load(made_by.rebuild)(condensed[0], **how)
+    if all(part.pseudo_labels is not None for part in condensed):
+        return reconstruct(condensed, **how, combine=options.combine, weights=options.weights)
+    if options.combine is not None or options.weights is not None:
+        raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
+    whole = put_together(condensed)
+    score = validation_score(case, whole.scaling, options.device, options.prepared or PreparedGraphs())
+    return train_on_condensed(whole, **how, score=score)
 
 
 def score(
@@ -132,45 +103,10 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str) -> dict
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
     probability = learned.probabilities(inputs)
     metrics = score_nodes(probability.cpu(), case.graph, on)
-    # Our head smooths its answers over the graph; what that would do for this method is reported beside.
+    # Our head smooths its predictions over the graph; what that would do for this method is reported beside.
     smoothed = smooth(probability, inputs.adjacency, HeadSettings()).argmax(1).cpu()
     mask = case.graph[f"{on}_mask"] & (node_labels(case.graph) >= 0)
     return {**metrics, "smoothed_accuracy": accuracy(smoothed[mask], node_labels(case.graph)[mask])}
-
-
-def _train_whole(case: Case, scaling: str, kind: str, seed: int, device: str, prepared: PreparedGraphs) -> Classifier:
-    """A GNN trained end to end on everything that a condensation would have seen."""
-    if case.given is None:
-        raise LabelError("the graph has no labels: a GNN cannot be trained on it end to end")
-    inputs = prepared.inputs(case.seen, scaling, device)
-    train, y = case.given.train.to(device), case.given.y.to(device)
-    return train_classifier(
-        inputs.x,
-        inputs.adjacency,
-        train,
-        y[train],
-        case.given.classes,
-        scaling=scaling,
-        kind=kind,
-        seed=seed,
-        score=_validation_score(case, scaling, device, prepared),
-    )
-
-
-def _validation_score(
-    case: Case, scaling: str, device: str, prepared: PreparedGraphs
-) -> Callable[[Classifier], float] | None:
-    """Accuracy on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
-    if not case.validate or case.split is not None:
-        return None
-    inputs = prepared.inputs(case.visible, scaling, device)
-    y = node_labels(case.graph).to(device)
-    val = (case.graph["val_mask"].to(device) & (y >= 0)).nonzero().flatten()
-
-    def value(model: Classifier) -> float:
-        return float((model.probabilities(inputs)[val].argmax(1) == y[val]).float().mean())
-
-    return value
 
 
 def train_whole_graph(

@@ -48,8 +48,13 @@ class BareGraph:
         return {"nodes": self.num_own, "edges": self.edge_index.shape[1], "features": self.x.shape[1], **halo}
 
 
-def bare_graph(graph: Data | BareGraph) -> BareGraph:
+def bare_graph(graph: Data | BareGraph, *, condensable: bool = True) -> BareGraph:
     """Features and edges of any graph, brought to our form and found fit to be condensed.
+
+    Args:
+        graph: any graph; a bare one is returned as it is.
+        condensable: refuse a graph without edges, or without variation in its features. Methods that learn from labels
+            can do without both.
 
     Raises:
         GraphError: the graph is not sound, or has no features, no edges or no variation in its features.
@@ -58,7 +63,7 @@ def bare_graph(graph: Data | BareGraph) -> BareGraph:
         return graph
     raw = unlabelled(graph)
     raw.name = attribute(graph, "name", "graph")
-    return _checked(standard_form(raw), seen_of(graph))
+    return _checked(standard_form(raw), seen_of(graph), condensable)
 
 
 def strip_labels(graph: Data) -> BareGraph:
@@ -66,8 +71,9 @@ def strip_labels(graph: Data) -> BareGraph:
     return _checked(graph, seen_of(graph))
 
 
-def _checked(graph: Data, seen: Seen) -> BareGraph:
-    check_content(graph)
+def _checked(graph: Data, seen: Seen, condensable: bool = True) -> BareGraph:
+    if condensable:
+        check_content(graph)
     assert graph.x is not None
     assert graph.edge_index is not None
     assert graph.num_nodes is not None

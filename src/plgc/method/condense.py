@@ -1,4 +1,4 @@
-"""Condense a graph: the public function, and the same for a graph that is without labels already."""
+"""Condense a graph: the public function around the alternation."""
 
 from __future__ import annotations
 
@@ -68,16 +68,56 @@ def condense(
     chosen = choose_settings(preset, settings, compute, release)
     bare = bare_graph(graph)
     count = resolve_count(bare.num_own, ratio, nodes)
-    return condense_bare(
-        bare,
-        count,
+    check_min_cluster(count, bare.num_own, chosen.min_cluster)
+    scaling = resolve_scaling(bare.x, chosen.scaling)
+    digest = fingerprint(bare) if release.fingerprint or checkpoint is not None else None
+    with cpu_threads(compute.threads) as threads:
+        budget = compute.budget
+        inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
+        core = bare.core_mask
+        core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
+        batch = None if budget is None else batch_size(inputs, count, chosen, budget)
+        file = checkpoint_in(
+            checkpoint,
+            method="plgc",
+            graph=digest,
+            core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
+            nodes=count,
+            seed=seed,
+            settings=chosen.to_dict(),
+            device=compute.device,
+            threads=threads,
+            **({} if batch is None else {"batch": batch}),
+        )
+        run = Run(chosen.pseudo_labels.max_rounds, progress or silent, file)
+        if batch is not None:
+            run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
+        training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
+        made = alternate(training, count, chosen, seed, run)
+        assert made.features is not None
+        run.progress(f"stage II: {len(made.features)} synthetic nodes", run.rounds, run.rounds)
+    file.discard()
+    condensed = CondensedGraph(
+        features=made.features.cpu(),
+        pseudo_labels=made.labels.vectors.cpu(),
+        counts=made.labels.counts.cpu(),
+        blocks=made.stage.blocks,
+        scaling=scaling,
         seed=seed,
-        settings=chosen,
-        compute=compute,
-        release=release,
-        progress=progress,
-        checkpoint=checkpoint,
+        threads=threads,
+        settings=chosen.to_dict(),
+        chosen={
+            "branches": [asdict(branch) for branch in made.stage.branches],
+            "agreement": run.agreement,
+            **({} if batch is None else {"batch_nodes": batch}),
+        },
+        curves=asdict(run.curves),
+        source=bare.counts,
+        nodes_requested=count,
+        fingerprint=digest if release.fingerprint else None,
+        seen=bare.seen,
     )
+    return condensed if release.clip is None else privatise(condensed, clip=release.clip, noise=release.noise)
 
 
 def choose_settings(
@@ -90,70 +130,6 @@ def choose_settings(
     check_precision(chosen.pseudo_labels.precision, compute.device)
     given = {"min_cluster": release.min_cluster, "max_share": release.max_share}
     return replace(chosen, **{name: value for name, value in given.items() if value is not None})
-
-
-def condense_bare(
-    graph: BareGraph,
-    count: int,
-    *,
-    seed: int,
-    settings: CondenseSettings,
-    compute: Compute,
-    release: Release,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-) -> CondensedGraph:
-    """Condense features and edges to ``count`` nodes, with settings from :func:`choose_settings`."""
-    check_min_cluster(count, graph.num_own, settings.min_cluster)
-    scaling = resolve_scaling(graph.x, settings.scaling)
-    digest = fingerprint(graph) if release.fingerprint or checkpoint is not None else None
-    with cpu_threads(compute.threads) as threads:
-        budget = compute.budget
-        inputs = prepare(graph, scaling, compute.device, reorder=True, keep_stored=budget is not None)
-        core = graph.core_mask
-        core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
-        batch = None if budget is None else batch_size(inputs, count, settings, budget)
-        file = checkpoint_in(
-            checkpoint,
-            method="plgc",
-            graph=digest,
-            core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
-            nodes=count,
-            seed=seed,
-            settings=settings.to_dict(),
-            device=compute.device,
-            threads=threads,
-            **({} if batch is None else {"batch": batch}),
-        )
-        run = Run(settings.pseudo_labels.max_rounds, progress or silent, file)
-        if batch is not None:
-            run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
-        training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
-        made = alternate(training, count, settings, seed, run)
-        assert made.features is not None
-        run.progress(f"stage II: {len(made.features)} synthetic nodes", run.rounds, run.rounds)
-    file.discard()
-    condensed = CondensedGraph(
-        features=made.features.cpu(),
-        pseudo_labels=made.labels.vectors.cpu(),
-        counts=made.labels.counts.cpu(),
-        blocks=made.stage.blocks,
-        scaling=scaling,
-        seed=seed,
-        threads=threads,
-        settings=settings.to_dict(),
-        chosen={
-            "branches": [asdict(branch) for branch in made.stage.branches],
-            "agreement": run.agreement,
-            **({} if batch is None else {"batch_nodes": batch}),
-        },
-        curves=asdict(run.curves),
-        source=graph.counts,
-        nodes_requested=count,
-        fingerprint=digest if release.fingerprint else None,
-        seen=graph.seen,
-    )
-    return condensed if release.clip is None else privatise(condensed, clip=release.clip, noise=release.noise)
 
 
 def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:

@@ -1,7 +1,7 @@
 """Clusterings of rows: k-means and fuzzy c-means, and coordinates for spectral clustering.
 
-:func:`kmeans` is CTGC's, of all nodes at once in the precision they come in. :func:`cluster` is what CGC-X and GECC
-share, of one class at a time, from many starts. The latter runs in double precision; all chance is on the CPU.
+:func:`kmeans` is CTGC's, of all nodes at once in their own precision. :func:`cluster` is shared by CGC-X and GECC, of
+one class at a time, from many starts, in double precision. Random numbers are drawn on the CPU.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def cluster(
         fuzziness: m.
         restarts: how many starts: from random rows; for fuzzy c-means, all but the first from random memberships.
         balance: weight of uneven sizes in the choice among starts.
-        generator: a CPU generator, the only source of chance.
+        generator: a CPU generator, the only source of randomness.
 
     Returns:
         The weights [k, n] whose product with ``x`` is the centres, and the memberships [k, n].

@@ -1,16 +1,17 @@
-"""Coarsening: contract heavy edges, level by level, until a wanted number of supernodes is left.
+"""Coarsening: contract heavy edges, level by level, until a given number of supernodes is left.
 
 The multilevel heavy-edge scheme of Loukas (2019), as Huang et al. (2021) use it for GNNs: the graph is contracted
-without a look at labels, then every supernode takes the mean features and the majority training label of its members.
+without labels, then every supernode takes the mean features and the majority training label of its members.
 
-One level. An edge counts w_ij / max(d_i, d_j), so hubs are not swallowed first. Every node points along its heaviest
-edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at every other
-depth, the forest falls into stars, and the heavier half of their edges is contracted. Several leaves may join one
-hub, so a star-like graph needs as few levels as any other; all merges are along edges, so supernodes stay connected.
+One level. The weight of an edge is w_ij / max(d_i, d_j), so that hubs are not contracted first. Every node points along
+its heaviest edge (ties: the smaller node numbers), which makes a forest whose roots are locally heaviest edges. Cut at
+every other depth, the forest falls into stars, and the heavier half of their edges is contracted. Several leaves may
+join one hub, so a star-like graph needs as few levels as any other; all merges are along edges, so supernodes stay
+connected.
 
 Balance. No supernode may outgrow N / count, the average; only when nothing fits is that limit raised by a quarter.
 (Left to the weights alone, one supernode takes nearly the whole graph.) A graph with more components than supernodes
-wanted has to join what no edge joins: then supernodes that have no edges left, smallest first, join the one nearest
+has to join what no edge joins: then supernodes that have no edges left, smallest first, join the one nearest
 by mean features among the largest that have room.
 """
 
@@ -25,11 +26,29 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.features import to_scipy
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.rivals.frame import RivalRun
+from plgc.runtime.errors import LabelError, SettingError
+from plgc.sparse.inputs import scale_rows
 
 RAISE = 1.25  # of the size limit, when nothing fits
 CHUNK = 1024  # rows of distances held at a time
+
+
+def condense_by_coarsening(run: RivalRun) -> CondensedGraph:
+    """Contract heavy edges until K supernodes are left. Nothing in it is random: the seed is only recorded."""
+    bare, labels, count = run.graph, run.labels, run.nodes
+    x = scale_rows(bare.x.to(torch.float32), run.scaling)
+    group = coarsen(bare.edge_index, bare.num_nodes, count, edge_weight=bare.edge_weight, features=x)
+    edge_index, edge_weight = coarse_edges(bare.edge_index, bare.edge_weight, group, count)
+    return run.finish(
+        coarse_features(x, group, count),
+        torch.bincount(group, minlength=count),
+        labels=coarse_labels(labels.y, labels.train, group, count, labels.classes),
+        edge_index=edge_index,
+        edge_weight=edge_weight,
+    )
 
 
 def coarsen(
@@ -42,7 +61,7 @@ def coarsen(
     Args:
         edge_index: [2, E] edges as :func:`plgc.load_graph` returns them; self-loops are ignored.
         num_nodes: N.
-        count: supernodes wanted, 1 to N.
+        count: the number of supernodes, 1 to N.
         edge_weight: [E] not negative; an edge of weight 0 is none. All edges weigh 1 without it.
         features: [N, f] dense or CSR; used only to join parts that no edge joins (without them, the smallest parts
             are put together).
@@ -52,8 +71,6 @@ def coarsen(
     """
     if not 1 <= count <= num_nodes:
         raise SettingError(f"count={count} supernodes for a graph of {num_nodes} nodes: ask for 1 to {num_nodes}")
-    if features is not None and features.shape[0] != num_nodes:
-        raise GraphError(f"features has {features.shape[0]} rows for {num_nodes} nodes: give one row per node")
     level = _finest(edge_index, num_nodes, edge_weight)
     matrix = sp.coo_matrix((level.weight, (level.lo, level.hi)), shape=(num_nodes, num_nodes))
     scattered = connected_components(matrix, directed=False, return_labels=False) > count
@@ -137,15 +154,6 @@ class _Level:
 def _finest(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> _Level:
     row, column = edge_index.cpu().numpy().astype(np.int64)
     weight = np.ones(len(row)) if edge_weight is None else edge_weight.detach().cpu().numpy().astype(np.float64)
-    if len(weight) != len(row):
-        raise GraphError(f"there are {len(weight)} edge weights for {len(row)} edges: give one for each")
-    outside = np.flatnonzero((np.minimum(row, column) < 0) | (np.maximum(row, column) >= num_nodes))
-    if len(outside):
-        a, b = row[outside[0]], column[outside[0]]
-        raise GraphError(f"edge {outside[0]} joins nodes {a} and {b}, the graph has {num_nodes} (0 to {num_nodes - 1})")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise GraphError(f"edge_weight[{bad[0]}] is {weight[bad[0]]}: weights must be finite and not negative")
     edges = _sum_edges(row[weight > 0], column[weight > 0], weight[weight > 0], num_nodes)
     return _Level(np.arange(num_nodes), np.ones(num_nodes, dtype=np.int64), *edges)
 
@@ -194,7 +202,7 @@ def _star_leaves(parent: np.ndarray) -> np.ndarray:
 
 
 def _within(group: np.ndarray, size: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Which members, served in the order given, find room in their group: those whose running total is within it."""
+    """Which members fit into their group, taken in the order given: those whose running total is within its room."""
     order = np.argsort(group, kind="stable")
     total, starts = np.cumsum(size[order]), np.flatnonzero(np.diff(group[order], prepend=-1))
     before = np.repeat((total - size[order])[starts], np.diff(np.append(starts, len(group))))

@@ -1,11 +1,14 @@
-"""Embeddings that no condensation has touched: the two controls, and the encoder a condensation came from.
+"""References, without condensation: two controls, the encoder of stage I, and a GNN trained on the whole graph.
 
-Each has what a rebuilt :class:`plgc.Backbone` has (``prepare``, ``embed``, ``parts``), so every task and head takes
-them alike. The controls have learned nothing: a method has to beat both. ``ssl`` is stage I by itself, frozen before
-anything is condensed: what condensation loses, or gains, is the difference to it.
+A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
+one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat both. ``ssl``
+is stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,91 +16,155 @@ from torch_geometric.data import Data
 
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.embedder import Embedder
-from plgc.graphs.load import load_graph, unlabelled
-from plgc.method import settings as config
+from plgc.downstream.tasks.classifier import Classifier, train_classifier
+from plgc.graphs.bare import bare_graph
+from plgc.graphs.load import node_labels
+from plgc.graphs.views.protocol import Case
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph
 from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
 from plgc.method.resume import Run
+from plgc.method.settings import CondenseSettings
+from plgc.method.settings import preset as preset_named
 from plgc.method.stage_one import StageOne, embed
-from plgc.runtime.progress import Progress, silent
+from plgc.rivals.frame import accuracy_on
+from plgc.runtime.errors import LabelError, SettingError
+from plgc.runtime.progress import silent
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.sparse.prepared import PreparedGraphs
 
 CONTROL_WIDTH = 512
 
 
-class _Reference(Embedder):
-    """Features of so many columns, scaled row by row as a condensed graph's were."""
+@dataclass(frozen=True)
+class LearnOptions:
+    """How a model is made from a case, or from condensed files.
 
-    def __init__(self, num_features: int, scaling: str, device: str):
-        self.num_features, self.scaling, self._device = num_features, scaling, device
+    Attributes:
+        nodes: K, for ``ssl``, whose prototypes depend on it.
+        preset: for ``ssl``.
+        kind: the kind of GNN.
+        seed: of initial weights.
+        device: where to compute.
+        combine: how several files are combined, see :func:`plgc.reconstruct`; those with labels are put together.
+        weights: of several files.
+        prepared: a cache of the case's graphs, shared between methods.
+    """
+
+    nodes: int | None = None
+    preset: str = "default"
+    kind: str = "gcn"
+    seed: int = 0
+    device: str = "cpu"
+    combine: str | None = None
+    weights: Sequence[float] | None = None
+    prepared: PreparedGraphs | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reference(Embedder):
+    """An embedder that is a function of the prepared graph.
+
+    Attributes:
+        function: from features and Â to the embedding [N, Σ parts].
+        num_features: f.
+        parts: widths of the embedding's parts.
+        scaling: of the rows of X.
+        where: the device.
+    """
+
+    function: Callable[[Inputs], Tensor]
+    num_features: int
+    parts: tuple[int, ...]
+    scaling: str
+    where: str = "cpu"
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        return torch.device(self._device)
+        return torch.device(self.where)
+
+    @torch.no_grad()
+    def embed(self, graph: Inputs) -> Tensor:
+        """The embedding of every node."""
+        return self.function(graph)
 
 
-class PropagatedFeatures(_Reference):
+def propagated(case: Case, options: LearnOptions) -> Reference:
     """The control ``propagated_features``: Â²X."""
-
-    def __init__(self, num_features: int, scaling: str, device: str = "cpu"):
-        super().__init__(num_features, scaling, device)
-        self.parts = (num_features,)
-
-    def embed(self, graph: Inputs) -> Tensor:
-        """Â²X of every node."""
-        return propagated_features(graph)
+    width, scaling = _features(case)
+    return Reference(propagated_features, width, (width,), scaling, options.device)
 
 
-class RandomEncoder(_Reference):
+def random_encoder(case: Case, options: LearnOptions) -> Reference:
     """The control ``random_encoder``: a GNN with random weights."""
-
-    def __init__(self, num_features: int, scaling: str, kind: str = "gcn", seed: int = 0, device: str = "cpu"):
-        super().__init__(num_features, scaling, device)
-        generator = torch.Generator().manual_seed(seed)
-        self.gnn = GNN(kind, self.num_features, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(device)
-        self.parts = (CONTROL_WIDTH,)
-
-    @torch.no_grad()
-    def embed(self, graph: Inputs) -> Tensor:
-        """What the untrained GNN makes of every node."""
-        return self.gnn(graph.x, graph.adjacency)
+    width, scaling = _features(case)
+    generator = torch.Generator().manual_seed(options.seed)
+    gnn = GNN(options.kind, width, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(options.device)
+    return Reference(lambda graph: gnn(graph.x, graph.adjacency), width, (CONTROL_WIDTH,), scaling, options.device)
 
 
-class StageOneEncoder(_Reference):
+def ssl(case: Case, options: LearnOptions) -> Reference:
     """The frozen encoder of stage I, with the same skip path as a backbone rebuilt from its condensed graph."""
+    if options.nodes is None:
+        raise SettingError("ssl needs the number of prototypes: give nodes")
+    settings = preset_named(options.preset)
+    stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
+    learned, width = sum(stage.blocks), _features(case)[0]
+    if options.preset == "paper":
+        return Reference(lambda graph: embed(stage, graph), width, (learned,), scaling, options.device)
 
-    def __init__(self, num_features: int, scaling: str, stage: StageOne, skip: bool, device: str = "cpu"):
-        super().__init__(num_features, scaling, device)
-        self.stage, self.skip = stage, skip
-        self.parts = (sum(stage.blocks), num_features) if skip else (sum(stage.blocks),)
+    def beside_input(graph: Inputs) -> Tensor:
+        return torch.cat([embed(stage, graph), propagated_features(graph)], dim=1)
 
-    @torch.no_grad()
-    def embed(self, graph: Inputs) -> Tensor:
-        """Z of every node, beside Â²X."""
-        learned = embed(self.stage, graph)
-        return torch.cat([learned, propagated_features(graph)], dim=1) if self.skip else learned
+    return Reference(beside_input, width, (learned, width), scaling, options.device)
 
 
-def train_ssl(
-    graph: Data,
-    *,
-    nodes: int,
-    seed: int = 0,
-    preset: str = "default",
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> StageOneEncoder:
-    """Train stage I as a condensation to ``nodes`` would, and keep its encoder. Labels are not read."""
-    settings = config.preset(preset)
-    bare = load_graph(unlabelled(graph))
-    assert bare.x is not None
-    assert bare.num_nodes is not None
+def train_stage_one(
+    source: Data, nodes: int, settings: CondenseSettings, seed: int = 0, device: str = "cpu"
+) -> tuple[StageOne, str]:
+    """Stage I as a condensation to ``nodes`` would train it, and the scaling of its features. Labels are not read."""
+    bare = bare_graph(source, condensable=False)
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
-    inputs = prepare(bare, scaling, device)
-    run = Run(settings.pseudo_labels.max_rounds, progress or silent)
-    made = alternate(TrainingGraph(inputs), count, settings, seed, run, stage_two=False)
-    return StageOneEncoder(inputs.num_features, scaling, made.stage, preset != "paper", device)
+    run = Run(settings.pseudo_labels.max_rounds, silent)
+    graph = TrainingGraph(prepare(bare, scaling, device))
+    return alternate(graph, count, settings, seed, run, stage_two=False).stage, scaling
+
+
+def train_whole(case: Case, options: LearnOptions) -> Classifier:
+    """A GNN trained end to end on everything that a condensation would have seen."""
+    if case.given is None:
+        raise LabelError("the graph has no labels: a GNN cannot be trained on it end to end")
+    _, scaling = _features(case)
+    prepared = options.prepared or PreparedGraphs()
+    inputs = prepared.inputs(case.seen, scaling, options.device)
+    train, y = case.given.train.to(options.device), case.given.y.to(options.device)
+    return train_classifier(
+        inputs.x,
+        inputs.adjacency,
+        train,
+        y[train],
+        case.given.classes,
+        scaling=scaling,
+        kind=options.kind,
+        seed=options.seed,
+        score=validation_score(case, scaling, options.device, prepared),
+    )
+
+
+def validation_score(
+    case: Case, scaling: str, device: str, prepared: PreparedGraphs
+) -> Callable[[Classifier], float] | None:
+    """Accuracy on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
+    if not case.validate or case.split is not None:
+        return None
+    inputs, y = prepared.inputs(case.visible, scaling, device), node_labels(case.graph)
+    return accuracy_on(inputs, (case.graph["val_mask"] & (y >= 0)).nonzero().flatten(), y)
+
+
+def _features(case: Case) -> tuple[int, str]:
+    """How many there are, and how their rows are scaled."""
+    assert case.seen.x is not None
+    return case.seen.x.shape[1], resolve_scaling(case.seen.x, "auto")

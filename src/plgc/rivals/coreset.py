@@ -1,11 +1,9 @@
 """Coresets: keep some of a graph's own nodes, chosen at random, by herding or by k-center.
 
-These functions choose node numbers and nothing else; where the embedding comes from is the caller's business. The
-graph condensation papers take it from a GCN trained with labels and choose class by class, in proportion to the
-training labels. ``y=None`` is the label-free variant: all candidates are one pool.
+The graph condensation papers choose class by class, in proportion to the training labels, by the output of a GCN
+trained on these. The label-free variants (``y=None``) choose from all training nodes alike, by propagated features.
 
-Only ``y[candidates]`` is ever read. Ties go to the smaller node number, and the order of the candidates is of no
-consequence.
+Only ``y[candidates]`` is ever read. Ties go to the smaller node number; the order of the candidates does not matter.
 """
 
 from __future__ import annotations
@@ -14,8 +12,63 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import propagated_features
+from plgc.downstream.tasks.classifier import train_classifier
+from plgc.graphs.attributes import attribute
+from plgc.graphs.views.inductive import induced_subgraph
+from plgc.rivals.frame import RivalRun, accuracy_on
+from plgc.runtime.errors import LabelError, SettingError
+from plgc.sparse.inputs import scale_rows
+
+
+def condense_by_choice(run: RivalRun) -> CondensedGraph:
+    """Keep some of the training nodes, at most as many as have a label, and the edges among them.
+
+    The method's name is the rule, ``random``, ``herding`` or ``kcenter``, with ``-labelfree`` where labels are only
+    attached afterwards. The seed is that of the random choice, or of the GCN.
+    """
+    rule, _, variant = run.method.partition("-")
+    labels, bare = run.labels, run.graph
+    y = None if variant == "labelfree" else labels.y
+    if rule == "random":
+        chosen = random_nodes(labels.train, y, run.nodes, torch.Generator().manual_seed(run.seed))
+    else:
+        embedding = propagated_features(run.inputs) if y is None else class_output(run)
+        choose = herding_nodes if rule == "herding" else kcenter_nodes
+        chosen = choose(embedding.cpu(), labels.train, y, run.nodes)
+    mask = torch.zeros(bare.num_nodes, dtype=torch.bool)
+    mask[chosen] = True
+    graph = Data(bare.x, bare.edge_index, edge_weight=bare.edge_weight, num_nodes=bare.num_nodes)
+    kept = induced_subgraph(graph, mask)
+    assert kept.x is not None
+    features = scale_rows(kept.x.to(torch.float32), run.scaling)
+    return run.finish(
+        features.to_dense() if features.layout == torch.sparse_csr else features,
+        torch.ones(len(features), dtype=torch.int64),
+        labels=labels.y[mask],
+        edge_index=kept.edge_index,
+        edge_weight=attribute(kept, "edge_weight"),
+    )
+
+
+def class_output(run: RivalRun) -> Tensor:
+    """Log-probabilities of every node from a GCN trained on the labels, the best epoch by validation if given."""
+    labels, inputs = run.labels, run.inputs
+    train = labels.train.to(inputs.device)
+    model = train_classifier(
+        inputs.x,
+        inputs.adjacency,
+        train,
+        labels.y.to(inputs.device)[train],
+        labels.classes,
+        scaling=run.scaling,
+        seed=run.seed,
+        score=accuracy_on(inputs, labels.val, labels.y) if labels.val.numel() else None,
+    )
+    return model.probabilities(inputs).clamp(min=1e-12).log()
 
 
 def class_shares(y: Tensor, candidates: Tensor, count: int) -> dict[int, int]:
@@ -53,6 +106,17 @@ def class_shares(y: Tensor, candidates: Tensor, count: int) -> dict[int, int]:
     return dict(sorted(share.items()))
 
 
+def class_counts(y: Tensor, node_labels: Tensor) -> Tensor:
+    """How many training nodes each synthetic node represents: those of its class, divided as evenly as possible."""
+    counts = torch.zeros(len(node_labels), dtype=torch.int64)
+    for label in node_labels.unique().tolist():
+        own = (node_labels == label).nonzero().flatten()
+        whole, rest = divmod(int((y == label).sum()), len(own))
+        counts[own] = whole
+        counts[own[:rest]] += 1
+    return counts
+
+
 def random_nodes(candidates: Tensor, y: Tensor | None, count: int, generator: torch.Generator) -> Tensor:
     """Choose nodes uniformly at random, within every class where ``y`` is given; sorted node numbers.
 
@@ -60,7 +124,7 @@ def random_nodes(candidates: Tensor, y: Tensor | None, count: int, generator: to
         candidates: node numbers to choose from, without repetition.
         y: [N] class of every node, read for the candidates alone; None: one pool without classes.
         count: how many nodes to keep; all candidates where there are fewer.
-        generator: a CPU generator, the only source of chance.
+        generator: a CPU generator, the only source of randomness.
     """
 
     def choose(members: Tensor, number: int) -> Tensor:
@@ -74,13 +138,8 @@ def herding_nodes(embedding: Tensor, candidates: Tensor, y: Tensor | None, count
 
     Greedily, the next node v is the one that brings the mean of the chosen ones closest to the class mean μ:
     argmin ‖μ − (Σ_chosen z + z_v) / (t + 1)‖. With the embedding centred on μ this is argmin ‖z_v‖² + 2 z_v·s, s the
-    sum of the chosen rows: one product of the embedding with a vector for every node chosen.
-
-    Args:
-        embedding: [N, d] dense embedding of all nodes; only the rows of candidates are read.
-        candidates: node numbers to choose from, without repetition.
-        y: [N] class of every node, read for the candidates alone; None: one pool without classes.
-        count: how many nodes to keep; all candidates where there are fewer.
+    sum of the chosen rows: one product of the embedding with a vector for every node chosen. Arguments are those of
+    :func:`random_nodes`, and the dense embedding of all nodes, [N, d].
     """
     return _per_class(candidates, y, count, lambda members, number: _herd(_rows(embedding, members), number))
 
@@ -91,12 +150,7 @@ def kcenter_nodes(embedding: Tensor, candidates: Tensor, y: Tensor | None, count
     The first is the node nearest to the class mean; each next one is the node farthest from all chosen so far. The
     largest distance left is at most twice the smallest possible for that many centers (Gonzalez, 1985). Distances to
     the chosen are kept as a running minimum: one product of the embedding with a vector for every node chosen.
-
-    Args:
-        embedding: [N, d] dense embedding of all nodes; only the rows of candidates are read.
-        candidates: node numbers to choose from, without repetition.
-        y: [N] class of every node, read for the candidates alone; None: one pool without classes.
-        count: how many nodes to keep; all candidates where there are fewer.
+    Arguments are those of :func:`herding_nodes`.
     """
     return _per_class(candidates, y, count, lambda members, number: _cover(_rows(embedding, members), number))
 
@@ -140,22 +194,11 @@ def _per_class(candidates: Tensor, y: Tensor | None, count: int, choose: Callabl
 
 
 def _checked(candidates: Tensor, count: int) -> Tensor:
-    if candidates.dim() != 1 or candidates.dtype not in (torch.int64, torch.int32):
-        raise SettingError(
-            f"candidates is a {candidates.dtype} tensor of shape {list(candidates.shape)}, expected a row of node "
-            "numbers: turn a mask into them with mask.nonzero().flatten()"
-        )
     if candidates.numel() == 0:
         raise SettingError("there are 0 candidates to choose nodes from: give at least one node number")
     if count < 1:
         raise SettingError(f"count={count}: keep at least one node")
-    ordered, repeats = candidates.cpu().to(torch.int64).unique(return_counts=True)
-    if ordered.numel() < candidates.numel():
-        raise SettingError(
-            f"node {int(ordered[repeats > 1][0])} is {int(repeats.max())} times among the candidates: name every node "
-            "once"
-        )
-    return ordered
+    return candidates.cpu().to(torch.int64).sort().values
 
 
 def _candidate_labels(y: Tensor, candidates: Tensor) -> Tensor:
@@ -170,10 +213,6 @@ def _candidate_labels(y: Tensor, candidates: Tensor) -> Tensor:
 
 
 def _rows(embedding: Tensor, members: Tensor) -> Tensor:
-    """The members' rows as a dense floating matrix, centred on their mean."""
+    """The members' rows, centred on their mean."""
     z = embedding[members.to(embedding.device)].detach()
-    z = z if z.dtype in (torch.float32, torch.float64) else z.to(torch.float32)
-    if not bool(torch.isfinite(z).all()):
-        row = int((~torch.isfinite(z).all(dim=1)).nonzero()[0])
-        raise GraphError(f"the embedding of node {int(members[row])} has NaN or infinite values: check what made it")
     return z - z.mean(dim=0)

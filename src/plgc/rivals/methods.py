@@ -1,75 +1,135 @@
-"""Every method by name: those that condense, and those that our tables measure them against.
+"""The table of methods: those that condense a graph, and the references that they are measured against.
 
-A condenser is called as :func:`condense_with` and returns a :class:`~plgc.CondensedGraph`. Supervised ones need the
-training labels as an argument of their own, so that no label-free call can reach them by accident.
+A record says what a method reads and where its functions are, as ``module:function``. They are imported when they are
+used, so that reading the table costs nothing. :func:`condense_with` condenses with any method by its name.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from torch_geometric.data import Data
-
-from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs.labels import TrainingLabels
-from plgc.method.condense import condense
-from plgc.rivals.condensers import condense_by_choice, condense_by_coarsening
-from plgc.rivals.ctgc.condense import condense_ctgc
-from plgc.rivals.distribution import condense_by_distribution
-from plgc.rivals.gradient.condense import condense_by_gradients
-from plgc.rivals.partition import condense_by_partition
-from plgc.rivals.trajectory.condense import condense_by_trajectories
-from plgc.runtime.compute import cpu_threads
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.runtime.progress import Progress
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from plgc.artifact.condensed import CondensedGraph
+    from plgc.graphs.labels import TrainingLabels
+    from plgc.runtime.progress import Progress
+
+Function = str | Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a method is.
+    """What a method is. Functions are given as ``module:function``, or as themselves.
 
     Attributes:
+        name: by which it is chosen, and which its files carry.
         about: one line for tables and help.
-        condenses: whether it makes a condensed graph; the others are references.
+        loop: of a rival: ``loop(run)`` condenses within the frame that all rivals share (:mod:`plgc.rivals.frame`).
+        condenser: of a method that has its own frame, as ours has: ``condenser(graph, nodes=…, seed=…, …)``.
+        rebuild: ``rebuild(condensed, kind=…, seed=…, device=…)`` trains a model on one of its files. None for the usual
+            way: a backbone where the file has pseudo-labels, a classifier where it has labels.
+        reference: of a method that does not condense: ``reference(case, options)`` gives the model that is scored.
         supervised: whether it reads training labels before the head, or instead of one.
         sized: whether its result depends on the number of synthetic nodes.
-        presets: whether it comes in our two presets.
+        presets: whether it comes in our two presets, and takes the other options of :func:`plgc.condense`.
         long: whether it may take minutes or more, and so keeps checkpoints.
     """
 
+    name: str
     about: str
-    condenses: bool = True
+    loop: Function | None = None
+    condenser: Function | None = None
+    rebuild: Function | None = None
+    reference: Function | None = None
     supervised: bool = False
     sized: bool = True
     presets: bool = False
     long: bool = False
 
+    @property
+    def condenses(self) -> bool:
+        """Whether it makes a condensed graph; the others are references."""
+        return self.loop is not None or self.condenser is not None
 
-METHODS: dict[str, Method] = {
-    "plgc": Method("pseudo-labelled graph condensation, without labels", presets=True),
-    "ctgc": Method("contrastive condensation with a learned graph, without labels (Gao et al.)", long=True),
-    "random": Method("random training nodes", supervised=True),
-    "herding": Method("training nodes that keep each class's mean, by a GCN trained on labels", supervised=True),
-    "herding-labelfree": Method("training nodes that keep the mean of propagated features", supervised=True),
-    "kcenter": Method("training nodes far from each other, by a GCN trained on labels", supervised=True),
-    "kcenter-labelfree": Method("training nodes far from each other in propagated features", supervised=True),
-    "coarsening": Method("heavy edges contracted, labels by majority", supervised=True),
-    "gecc": Method("class-wise clusters of propagated features (GECC)", supervised=True),
-    "cgc-x": Method("training-free class partition (CGC-X)", supervised=True),
-    "gcdm-x": Method("class means matched under random GNNs (GCDM-X)", supervised=True, long=True),
-    "dc-graph": Method("gradients matched, the graph ignored (DC-Graph)", supervised=True, long=True),
-    "gcond-x": Method("gradients matched, no edges (GCond-X)", supervised=True, long=True),
-    "gcond": Method("gradients matched, edges learned (GCond)", supervised=True, long=True),
-    "sfgc": Method("training trajectories matched (SFGC)", supervised=True, long=True),
-    "geom": Method("trajectories matched, easy ones first, soft labels (GEOM)", supervised=True, long=True),
-    "whole": Method("a GCN trained on the whole graph", condenses=False, supervised=True, sized=False),
-    "ssl": Method("the frozen encoder of stage I, before condensation", condenses=False, presets=True),
-    "propagated_features": Method("control: the features, propagated twice", condenses=False, sized=False),
-    "random_encoder": Method("control: a GNN with random weights", condenses=False, sized=False),
-}
-CONDENSERS = tuple(name for name, method in METHODS.items() if method.condenses)
+    @property
+    def condense(self) -> Callable[..., CondensedGraph]:
+        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, with ``labels=…`` if supervised."""
+        if self.condenser is not None:
+            return load(self.condenser)
+        if self.loop is None:
+            raise SettingError(f"{self.name} does not condense ({self.about}): choose one of {', '.join(CONDENSERS)}")
+        return partial(load("plgc.rivals.frame:condense_in_frame"), self.name, load(self.loop))
+
+
+def load(function: Function) -> Callable[..., Any]:
+    """A function of the table, imported now if it has not been."""
+    if not isinstance(function, str):
+        return function
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+supervised = partial(Method, supervised=True)
+long_supervised = partial(Method, supervised=True, long=True)
+
+CHOICE = "plgc.rivals.coreset:condense_by_choice"
+PARTITION = "plgc.rivals.partition:condense_by_partition"
+GRADIENTS = "plgc.rivals.gradient.condense:condense_by_gradients"
+TRAJECTORIES = "plgc.rivals.trajectory.condense:condense_by_trajectories"
+CONTROLS = "plgc.rivals.controls"
+
+TABLE = (
+    Method(
+        "plgc",
+        "pseudo-labelled graph condensation, without labels",
+        condenser="plgc.method.condense:condense",
+        presets=True,
+    ),
+    Method(
+        "ctgc",
+        "contrastive condensation with a learned graph, without labels (Gao et al.)",
+        "plgc.rivals.ctgc.condense:condense_ctgc",
+        rebuild="plgc.rivals.ctgc.rebuild:rebuild_ctgc",
+        long=True,
+    ),
+    supervised("random", "random training nodes", CHOICE),
+    supervised("herding", "training nodes that keep each class's mean, by a GCN trained on labels", CHOICE),
+    supervised("herding-labelfree", "training nodes that keep the mean of propagated features", CHOICE),
+    supervised("kcenter", "training nodes far from each other, by a GCN trained on labels", CHOICE),
+    supervised("kcenter-labelfree", "training nodes far from each other in propagated features", CHOICE),
+    supervised(
+        "coarsening", "heavy edges contracted, labels by majority", "plgc.rivals.coarsening:condense_by_coarsening"
+    ),
+    supervised("gecc", "class-wise clusters of propagated features (GECC)", PARTITION),
+    supervised("cgc-x", "training-free class partition (CGC-X)", PARTITION),
+    long_supervised(
+        "gcdm-x", "class means matched under random GNNs (GCDM-X)", "plgc.rivals.distribution:condense_by_distribution"
+    ),
+    long_supervised("dc-graph", "gradients matched, the graph ignored (DC-Graph)", GRADIENTS),
+    long_supervised("gcond-x", "gradients matched, no edges (GCond-X)", GRADIENTS),
+    long_supervised("gcond", "gradients matched, edges learned (GCond)", GRADIENTS),
+    long_supervised("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES),
+    long_supervised("geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES),
+    supervised("whole", "a GCN trained on the whole graph", reference=f"{CONTROLS}:train_whole", sized=False),
+    Method("ssl", "the frozen encoder of stage I, before condensation", reference=f"{CONTROLS}:ssl", presets=True),
+    Method(
+        "propagated_features",
+        "control: the features, propagated twice",
+        reference=f"{CONTROLS}:propagated",
+        sized=False,
+    ),
+    Method("random_encoder", "control: a GNN with random weights", reference=f"{CONTROLS}:random_encoder", sized=False),
+)
+METHODS: dict[str, Method] = {method.name: method for method in TABLE}
+CONDENSERS = tuple(method.name for method in TABLE if method.condenses)
 
 
 def method_named(name: str) -> Method:
@@ -91,7 +151,8 @@ def condense_with(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    min_cluster: int | None = None,
+    settings: Any = None,
+    **options: Any,
 ) -> CondensedGraph:
     """Condense a graph with any method that can.
 
@@ -105,62 +166,30 @@ def condense_with(
         device: where to compute.
         threads: CPU threads to use.
         progress: called with a message, the work done and the work in all.
-        checkpoint: a folder in which our method and long ones keep where they stand; the same call then goes on from
-            there (:func:`plgc.runtime.checkpoint.checkpoint_folder` for one that is used by runs of over a minute alone).
-        min_cluster: of ours, see :func:`plgc.condense`.
+        checkpoint: a folder in which our method and long ones keep their state; the same call then resumes from
+            there (:func:`plgc.runtime.checkpoint.checkpoint_folder` for one that only runs of over a minute use).
+        settings: settings of your own, instead of a preset or of the published ones.
+        options: others of :func:`plgc.condense`, such as ``min_cluster``, for our method alone; None is not given.
     """
+    call = condense_call(name, labels=labels, preset=preset, settings=settings, **options)
+    return call(graph, nodes=nodes, seed=seed, device=device, threads=threads, progress=progress, checkpoint=checkpoint)
+
+
+def condense_call(
+    name: str, *, labels: TrainingLabels | None = None, preset: str = "default", settings: Any = None, **options: Any
+) -> Callable[..., CondensedGraph]:
+    """The call that condenses with a method; what the method cannot take is refused. See :func:`condense_with`."""
     method = method_named(name)
-    if not method.condenses:
-        raise SettingError(f"{name} does not condense ({method.about}): choose one of {', '.join(CONDENSERS)}")
+    condense = method.condense
     if method.supervised and labels is None:
         raise LabelError(f"{name} needs training labels: pass labels=plgc.graphs.training_labels(graph)")
     if not method.supervised and labels is not None:
         raise SettingError(f"{name} works without labels: leave them out")
-    if name == "plgc":
-        return condense(
-            graph,
-            nodes=nodes,
-            seed=seed,
-            preset=preset,
-            device=device,
-            threads=threads,
-            progress=progress,
-            min_cluster=min_cluster,
-            checkpoint=checkpoint,
-        )
-    if min_cluster is not None:
-        raise SettingError(f"{name} knows no minimum cluster: leave min_cluster out")
-    with cpu_threads(threads):
-        if name == "ctgc":
-            return condense_ctgc(graph, nodes=nodes, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
-        assert labels is not None
-        return _condense_supervised(name, graph, labels, nodes, seed, device, progress, checkpoint)
-
-
-def _condense_supervised(
-    name: str,
-    graph: Data,
-    labels: TrainingLabels,
-    nodes: int,
-    seed: int,
-    device: str,
-    progress: Progress | None,
-    checkpoint: str | os.PathLike[str] | None,
-) -> CondensedGraph:
-    match name:
-        case "coarsening":
-            return condense_by_coarsening(graph, labels, nodes=nodes, seed=seed)
-        case "gecc" | "cgc-x":
-            return condense_by_partition(
-                graph, labels, nodes=nodes, seed=seed, method=name, device=device, progress=progress
-            )
-    if not METHODS[name].long:
-        rule, _, variant = name.partition("-")
-        return condense_by_choice(
-            graph, labels, nodes=nodes, seed=seed, rule=rule, labelfree=variant == "labelfree", device=device
-        )
-    where: dict[str, Any] = {"device": device, "progress": progress, "checkpoint": checkpoint}
-    if name == "gcdm-x":
-        return condense_by_distribution(graph, labels, nodes=nodes, seed=seed, **where)
-    match_by = condense_by_trajectories if name in ("sfgc", "geom") else condense_by_gradients
-    return match_by(graph, labels, nodes=nodes, seed=seed, method=name, **where)
+    options = {option: value for option, value in options.items() if value is not None}
+    if options and not method.presets:
+        raise SettingError(f"{name} does not take {next(iter(options))}, which is for plgc: leave it out")
+    if method.presets:
+        options["preset"] = preset
+    options |= {"labels": labels} if method.supervised else {}
+    options |= {} if settings is None else {"settings": settings}
+    return partial(condense, **options)

@@ -8,31 +8,29 @@ Both replace a class's training nodes by as many parts as it has synthetic nodes
 - **GECC** (Mishra et al., "Scalable Graph Condensation with Evolving Capabilities", 2025): rows of γX + αÂX + βÂ²X;
   fuzzy c-means, the best of many starts by its objective plus λ times the imbalance of the parts.
 
-Only labels of training nodes are read. The clusterings are those of
-:mod:`plgc.rivals.clustering`; all chance is on the CPU.
+Only labels of training nodes are read. The clusterings are in :mod:`plgc.rivals.clustering`; random numbers are drawn
+on the CPU.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import propagated_features
 from plgc.graphs.catalog import normalised
-from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.load import load_graph, unlabelled
 from plgc.rivals.clustering import cluster, spectral_embedding
 from plgc.rivals.coreset import class_shares
-from plgc.rivals.result import labelled_artifact
+from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import SettingError
-from plgc.runtime.progress import Progress
-from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
+from plgc.runtime.ranges import check_ranges
+from plgc.sparse.inputs import Inputs
 from plgc.sparse.propagation import propagate
 
 
@@ -43,7 +41,7 @@ class CGCSettings:
     Attributes:
         temperature: τ of the weights within a part; large: all nodes alike, small: the most confident alone.
         augmentation: how many rows of ÂX join those of Â²X, per training node.
-        restarts: starts of k-means on the spectral embedding; the best counts.
+        restarts: starts of k-means on the spectral embedding; the best is taken.
     """
 
     temperature: float = 10.0
@@ -51,12 +49,7 @@ class CGCSettings:
     restarts: int = 10
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise SettingError(f"temperature={self.temperature}: must be above 0")
-        if not 0 <= self.augmentation < math.inf:
-            raise SettingError(f"augmentation={self.augmentation}: must be 0 or more rows per training node")
-        if self.restarts < 1:
-            raise SettingError(f"restarts={self.restarts}: must be at least 1")
+        check_ranges(self, {"temperature": "(0, inf)", "augmentation": "[0, inf)", "restarts": "[1, inf)"})
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ class GECCSettings:
     Attributes:
         hops: γ, α, β: the weights of X, ÂX, Â²X.
         fuzziness: m of fuzzy c-means; 1 is k-means.
-        restarts: starts of the clustering; the best counts.
+        restarts: starts of the clustering; the best is taken.
         balance: λ, the weight of Σ (size of a part − mean size)² in that choice.
     """
 
@@ -78,15 +71,10 @@ class GECCSettings:
     def __post_init__(self) -> None:
         if not self.hops:
             raise SettingError("hops is empty: give the weight of X, then of ÂX, and so on")
-        if not 1 <= self.fuzziness < math.inf:
-            raise SettingError(f"fuzziness={self.fuzziness}: must be 1 (k-means) or more")
-        if self.restarts < 1:
-            raise SettingError(f"restarts={self.restarts}: must be at least 1")
-        if self.balance < 0:
-            raise SettingError(f"balance={self.balance}: must be 0 or more")
+        check_ranges(self, {"fuzziness restarts": "[1, inf)", "balance": "[0, inf]"})
 
 
-# By graph and number of synthetic nodes (temperature, augmentation); the nearest size counts for the others.
+# By graph and number of synthetic nodes (temperature, augmentation); the nearest size is taken for the others.
 CGC_PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
     "cora": {35: (0.7, 0.3), 70: (10.0, 0.7), 140: (0.7, 0.3)},
     "citeseer": {30: (0.1, 0.6), 60: (0.1, 0.8), 120: (10.0, 0.7)},
@@ -107,87 +95,52 @@ GECC_LARGE = GECCSettings((0.6, 0.5, 0.0), fuzziness=1.0, restarts=1)  # fifty f
 LARGE = 5000  # training nodes
 
 
-def condense_by_partition(
-    graph: Data,
-    labels: TrainingLabels,
-    *,
-    nodes: int,
-    seed: int,
-    method: str,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    settings: CGCSettings | GECCSettings | None = None,
-) -> CondensedGraph:
-    """Cluster the training nodes of every class, and keep one weighted mean for each part.
-
-    Args:
-        graph: features and edges; with its name the published settings are found.
-        labels: the training labels; at most as many nodes are made as have one.
-        nodes: how many to make, divided among the classes in proportion.
-        seed: of the starting points and of the augmentation.
-        method: ``cgc-x`` or ``gecc``.
-        device: where to compute.
-        progress: called after every class.
-        settings: of the method; by default as published for this graph.
-    """
-    bare = load_graph(unlabelled(graph))
-    assert bare.x is not None
-    scaling = resolve_scaling(bare.x, "auto")
-    settings = _settings(method, str(graph._store.get("name", "")), nodes, labels) if settings is None else settings
-    generator = torch.Generator().manual_seed(seed)
-    inputs, y = prepare(bare, scaling, device), labels.y[labels.train].to(device)
-    if isinstance(settings, CGCSettings) and method == "cgc-x":
-        rows, y, confidence = cgc_rows(hop_features(inputs, labels.train, 2), y, labels.classes, settings, generator)
-        rule = _cgc_parts(confidence, settings, generator)
-    elif isinstance(settings, GECCSettings) and method == "gecc":
-        hops = hop_features(inputs, labels.train, len(settings.hops) - 1)
-        rows = torch.stack([weight * hop for weight, hop in zip(settings.hops, hops, strict=True)]).sum(0)
-        rule = _gecc_parts(settings, generator)
-    else:
-        raise SettingError(f"method {method!r} with {type(settings).__name__}: choose cgc-x or gecc, and its settings")
-    features, classes, counts = [], [], []
-    shares = class_shares(labels.y, labels.train, nodes)
-    for done, (label, parts) in enumerate(shares.items()):
-        members = (y == label).nonzero().flatten()
-        weights, count = rule(rows, members, parts)
-        features.append(weights.to(rows.dtype) @ rows[members])
-        classes.append(torch.full((parts,), label))
-        counts.append(count.cpu())
-        if progress is not None:
-            progress(f"class {label}: {members.numel()} rows in {parts} parts", done + 1, len(shares))
-    return labelled_artifact(
-        graph,
-        bare,
-        labels,
-        method=method,
-        features=torch.cat(features),
-        node_labels=torch.cat(classes),
-        counts=torch.cat(counts),
-        scaling=scaling,
-        seed=seed,
-        requested=nodes,
-        settings=asdict(settings),
-    )
-
-
-def _settings(method: str, name: str, nodes: int, labels: TrainingLabels) -> CGCSettings | GECCSettings | None:
-    """The published settings for a graph, or the default for others; None for a method that is not ours."""
+def published_settings(method: str, name: str, nodes: int, training_nodes: int) -> CGCSettings | GECCSettings:
+    """The settings published for a graph and a size, or the default for other graphs."""
     name = normalised(name)
     if method == "gecc":
-        return GECC_PUBLISHED.get(name, GECC_LARGE if labels.train.numel() > LARGE else GECCSettings())
-    if method != "cgc-x":
-        return None
+        return GECC_PUBLISHED.get(name, GECC_LARGE if training_nodes > LARGE else GECCSettings())
     sizes = CGC_PUBLISHED.get(name)
     if sizes is None:
         return CGCSettings()
-    temperature, augmentation = sizes[min(sizes, key=lambda size: abs(math.log(size / max(nodes, 1))))]
-    return CGCSettings(temperature, augmentation)
+    return CGCSettings(*sizes[min(sizes, key=lambda size: abs(math.log(size / max(nodes, 1))))])
+
+
+def condense_by_partition(run: RivalRun) -> CondensedGraph:
+    """Cluster the training nodes of every class, and keep one weighted mean of each part: ``cgc-x`` or ``gecc``.
+
+    Nodes are divided among the classes in proportion; there are at most as many as have a training label. The seed
+    draws the starting points and the augmentation.
+    """
+    labels = run.labels
+    run = run.using(run.settings or published_settings(run.method, run.graph.name, run.nodes, labels.train.numel()))
+    settings, generator = run.settings, torch.Generator().manual_seed(run.seed)
+    y = labels.y[labels.train].to(run.device)
+    if isinstance(settings, CGCSettings) and run.method == "cgc-x":
+        hops = hop_features(run.inputs, labels.train, 2)
+        rows, y, confidence = cgc_rows(hops, y, labels.classes, settings, generator)
+        cut = _cgc_parts(confidence, settings, generator)
+    elif isinstance(settings, GECCSettings) and run.method == "gecc":
+        hops = hop_features(run.inputs, labels.train, len(settings.hops) - 1)
+        rows = torch.stack([weight * hop for weight, hop in zip(settings.hops, hops, strict=True)]).sum(0)
+        cut = _gecc_parts(settings, generator)
+    else:
+        raise SettingError(f"{run.method} with {type(settings).__name__}: give the settings of this method")
+    features, classes, counts = [], [], []
+    shares = class_shares(labels.y, labels.train, run.nodes)
+    for done, (label, parts) in enumerate(shares.items()):
+        members = (y == label).nonzero().flatten()
+        weights, count = cut(rows, members, parts)
+        features.append(weights.to(rows.dtype) @ rows[members])
+        classes.append(torch.full((parts,), label))
+        counts.append(count.cpu())
+        run.report(f"class {label}: {members.numel()} rows in {parts} parts", done + 1, len(shares))
+    return run.finish(torch.cat(features), torch.cat(counts), labels=torch.cat(classes))
 
 
 def hop_features(inputs: Inputs, rows: Tensor, hops: int) -> list[Tensor]:
     """Rows of X, ÂX, Â²X, …, one dense [n, f] for every number of hops from 0."""
-    hidden = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
-    rows = rows.to(inputs.device)
+    hidden, rows = propagated_features(inputs, 0), rows.to(inputs.device)
     found = [hidden[rows]]
     for _ in range(hops):
         hidden = propagate(inputs.adjacency, hidden)
@@ -201,18 +154,17 @@ def hop_features(inputs: Inputs, rows: Tensor, hops: int) -> list[Tensor]:
 def cgc_rows(
     hops: list[Tensor], y: Tensor, classes: int, settings: CGCSettings, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What CGC clusters: rows of Â²X and drawn rows of ÂX, their classes, and how sure a linear classifier is of them.
+    """What CGC clusters: rows of Â²X and drawn rows of ÂX, their classes, and a linear classifier's confidence in them.
 
-    Rows of ÂX are drawn with replacement; a class that the classifier gets wrong more often has the better chance, in
-    proportion to 1 − F1.
+    Rows of ÂX are drawn with replacement, from a class in proportion to 1 − F1: more where the classifier is wrong.
     """
     linear = linear_classifier(torch.stack(hops).mean(0), y, classes)
     sure = confidence(hops[2] @ linear, y)
     extra = int(settings.augmentation * y.numel())
     if extra == 0:
         return hops[2], y, sure
-    chance = (1 - class_f1((hops[1] @ linear).argmax(1), y, classes))[y] + 1e-20
-    drawn = torch.multinomial(chance.cpu().double(), extra, replacement=True, generator=generator).to(y.device)
+    weight = (1 - class_f1((hops[1] @ linear).argmax(1), y, classes))[y] + 1e-20
+    drawn = torch.multinomial(weight.cpu().double(), extra, replacement=True, generator=generator).to(y.device)
     sure_drawn = confidence(hops[1][drawn] @ linear, y[drawn])
     return torch.cat([hops[2], hops[1][drawn]]), torch.cat([y, y[drawn]]), torch.cat([sure, sure_drawn])
 
@@ -237,10 +189,10 @@ def class_f1(predicted: Tensor, y: Tensor, classes: int) -> Tensor:
     return 2 * hit / both.clamp(min=1)
 
 
-Parts = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+Cut = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]  # rows, members, parts → weights [parts, n], sizes
 
 
-def _cgc_parts(sure: Tensor, settings: CGCSettings, generator: torch.Generator) -> Parts:
+def _cgc_parts(sure: Tensor, settings: CGCSettings, generator: torch.Generator) -> Cut:
     def parts(rows: Tensor, members: Tensor, number: int) -> tuple[Tensor, Tensor]:
         inside = torch.arange(number, device=members.device)
         if number < members.numel():
@@ -256,7 +208,7 @@ def _cgc_parts(sure: Tensor, settings: CGCSettings, generator: torch.Generator) 
 # GECC
 
 
-def _gecc_parts(settings: GECCSettings, generator: torch.Generator) -> Parts:
+def _gecc_parts(settings: GECCSettings, generator: torch.Generator) -> Cut:
     def parts(rows: Tensor, members: Tensor, number: int) -> tuple[Tensor, Tensor]:
         weights, membership = cluster(
             rows[members].double(),

@@ -82,7 +82,7 @@ def test_damaged_files(kind: str, tmp_path: Path) -> None:
     loaded = 0
     for number in range(COUNT // 5 + 1):
         path.write_bytes(mutate(content, draw) if number else content)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             data = load_graph(path) if kind == "graphml" else load_graph(edges, nodes_table=nodes)
         except PLGCError:
@@ -90,5 +90,5 @@ def test_damaged_files(kind: str, tmp_path: Path) -> None:
         else:
             check_structure(data)
             loaded += 1
-        assert time.perf_counter() - start < 10
+        assert time.process_time() - start < 10
     assert loaded >= 1

@@ -16,21 +16,19 @@ import torch
 
 import plgc
 from plgc.graphs import citation_graph, save_npz
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.sources import folder as folder_module
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
 from plgc.sources.task import SourceTask, condense_source
+from quick import quick
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 STORE = 100 * 2**20
 DATA = os.environ.get("PLGC_DATA")  # taken from the environment for the tests themselves
-QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
-)
+QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")]
 
 
@@ -38,7 +36,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 def _environment() -> Iterator[None]:
     """Workers can import this file, and tell nobody that they run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        for folder in (Path(__file__).parents[2], Path(__file__).parent):
+            patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("PLGC_DATA", raising=False)  # other machines do not have it
         patch.setenv("RAY_health_check_period_ms", "500")  # a lost node is noticed in two seconds, not in fifteen

@@ -8,7 +8,6 @@ from torch_geometric.data import Data
 from plgc.downstream.embedder import unit_parts
 from plgc.downstream.head import Head, HeadSettings, fit_head
 from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
-from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import node_labels, num_classes
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs

@@ -22,7 +22,7 @@ from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import condensed_adjacency, train_on_condensed
 from plgc.evaluation.theory import nearest
 from plgc.report.facts.files import gives_backbone
-from plgc.rivals.ctgc import rebuild as ctgc
+from plgc.rivals.methods import METHODS, load
 
 ROWS = 16_384  # nodes compared with all synthetic nodes at a time
 
@@ -38,9 +38,10 @@ class Embedding:
 
 def embed(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu") -> Embedding | None:
     """Embed with the model rebuilt from the files; None where no model is rebuilt from all of them together."""
-    first = condensed[0]
-    if len(condensed) == 1 and first.method == ctgc.METHOD and first.pseudo_labels is not None:
-        rebuilt = ctgc.rebuild_ctgc(first, seed=seed, device=device)
+    first, made_by = condensed[0], METHODS.get(condensed[0].method)
+    own = None if made_by is None or len(condensed) > 1 else made_by.rebuild
+    if own is not None and first.pseudo_labels is not None:
+        rebuilt = load(own)(first, seed=seed, device=device)
         return _by_gnn(rebuilt, rebuilt.gnn, first, graph, F.normalize(first.pseudo_labels, dim=1))
     if all(map(gives_backbone, condensed)):
         return _by_backbone(condensed, graph, seed, device)

@@ -1,35 +1,29 @@
 """CTGC, the label-free rival (Gao et al., "Contrastive graph condensation", KDD 2025, arXiv 2411.17063).
 
-Two relay models look at the graph: a GCN at its features (semantic), an MLP at its spectrum (structural). The GCN is
-pretrained to tell nodes from shuffled ones, and k-means on its embedding H gives K clusters. Then the two take turns:
-each learns centroids C by contrast with its nodes (ℓ_contrast) and with each other (ℓ_repulsion), and hands its
-clusters to the other. Inverting them gives A' and X' (:mod:`plgc.rivals.ctgc.inversion`). What is
-learned from them downstream is in :mod:`plgc.rivals.ctgc.rebuild`. Every minimisation keeps its last step.
+There are two relay models of the graph: a GCN on its features (semantic), an MLP on its spectrum (structural). The
+GCN is pretrained to tell nodes from shuffled ones, and k-means on its embedding H gives K clusters. Then the two take
+turns: each learns centroids C by contrast with its nodes (ℓ_contrast) and with each other (ℓ_repulsion), and hands its
+clusters to the other. Inverting them gives A' and X' (:mod:`plgc.rivals.ctgc.inversion`). The downstream model is in
+:mod:`plgc.rivals.ctgc.rebuild`. Every minimisation keeps its last step.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs.check import check_condensable
-from plgc.graphs.load import load_graph, unlabelled
-from plgc.graphs.seen import seen_of
 from plgc.method.condense import resolve_count
 from plgc.method.encoder import GNN
 from plgc.rivals.clustering import kmeans, means, nearest
+from plgc.rivals.ctgc import settings as config
 from plgc.rivals.ctgc.inversion import (
-    Phases,
     SpectralMLP,
-    named,
     spectrum,
     start_normal,
     structure_loss,
@@ -38,86 +32,37 @@ from plgc.rivals.ctgc.inversion import (
     waves,
 )
 from plgc.rivals.ctgc.losses import column_mask, discrimination_loss, match_loss, relay_loss
-from plgc.rivals.ctgc.settings import CTGCSettings, published_settings
-from plgc.runtime.checkpoint import checkpoint_in
-from plgc.runtime.progress import Progress, silent
+from plgc.rivals.ctgc.phases import Phases, named
+from plgc.rivals.ctgc.settings import CTGCSettings
+from plgc.rivals.frame import RivalRun
 from plgc.sparse.adjacency import build_adjacency
-from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling
-
-METHOD = "ctgc"
 
 
-def condense_ctgc(
-    graph: Data,
-    *,
-    nodes: int,
-    seed: int,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    settings: CTGCSettings | None = None,
-) -> CondensedGraph:
-    """Condense a graph to (X', A') with centroids as pseudo-labels. Labels and masks are never read.
-
-    Args:
-        graph: features and edges.
-        nodes: K.
-        seed: drives every random choice.
-        device: where to compute.
-        progress: called with a message, the steps done and those in all.
-        checkpoint: a folder to keep the run's state in, so that a stopped run goes on where it was.
-        settings: by default those published for this graph.
-    """
-    chosen = settings or published_settings(str(graph._store.get("name") or ""))
-    seen = seen_of(graph)
-    bare = load_graph(unlabelled(graph))
-    check_condensable(bare)
-    assert bare.x is not None
-    assert bare.edge_index is not None
-    assert bare.num_nodes is not None
-    count = resolve_count(bare.num_nodes, None, nodes)
-    scaling = resolve_scaling(bare.x, chosen.scaling)
-    kept = checkpoint_in(
-        checkpoint,
-        method=METHOD,
-        graph=fingerprint(bare),
-        nodes=count,
-        seed=seed,
-        settings=asdict(chosen),
-        threads=torch.get_num_threads(),
-        device=device,
-    )
-    steps = chosen.pretrain_epochs + 2 * chosen.rounds * chosen.round_epochs + 2 * chosen.inversion_steps
-    phases = Phases(kept, seed, device, steps, progress or silent)
-    inputs, generator = prepare(bare, scaling, device), torch.Generator().manual_seed(seed)
-    relays = _train_relays(bare, inputs, count, chosen, phases, generator)
-    features, edge_index, edge_weight = _invert(relays, inputs.num_features, chosen, phases, generator)
-    kept.discard()
+def condense_ctgc(run: RivalRun) -> CondensedGraph:
+    """Condense a graph to (X', A') with centroids as pseudo-labels, without labels."""
+    run = run.using(run.settings or config.published_settings(run.graph.name))
+    settings: CTGCSettings = run.settings
+    count = resolve_count(run.graph.num_nodes, None, run.nodes)
+    steps = settings.pretrain_epochs + 2 * settings.rounds * settings.round_epochs + 2 * settings.inversion_steps
+    phases = Phases(run.checkpoint(), run.seed, run.device, steps, run.report)
+    generator = torch.Generator().manual_seed(run.seed)
+    relays = _train_relays(run, phases, generator)
+    features, edge_index, edge_weight = _invert(relays, run.inputs.num_features, settings, phases, generator)
     centroids = F.normalize(relays.semantic_centroids, dim=1)
-    closest = nearest(unit_rows(lambda: relays.semantic(inputs.x, inputs.adjacency)), centroids)
-    return CondensedGraph(
-        features=features.cpu(),
-        pseudo_labels=centroids.cpu(),
-        counts=torch.bincount(closest, minlength=count).cpu(),
-        blocks=(chosen.width,),
-        scaling=scaling,
-        seed=seed,
-        threads=torch.get_num_threads(),
-        settings={"method": METHOD, **asdict(chosen)},
-        nodes_requested=count,
-        curves=phases.curves,
-        source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": bare.x.shape[1]},
-        fingerprint=fingerprint(bare),
-        method=METHOD,
-        seen=seen,
+    closest = nearest(unit_rows(lambda: relays.semantic(run.inputs.x, run.inputs.adjacency)), centroids)
+    return run.finish(
+        features,
+        torch.bincount(closest, minlength=count),
+        pseudo_labels=centroids,
         edge_index=edge_index,
         edge_weight=edge_weight,
+        curves=phases.curves,
     )
 
 
 @dataclass(frozen=True)
 class Relays:
-    """The trained relay models, frozen, with their centroids C [K, d] and what the structural one reads."""
+    """The trained relay models, frozen, with their centroids C [K, d] and the structural one's inputs."""
 
     semantic: GNN
     structural: SpectralMLP
@@ -127,12 +72,11 @@ class Relays:
     basis: Tensor
 
 
-def _train_relays(
-    bare: Data, inputs: Inputs, count: int, settings: CTGCSettings, phases: Phases, generator: torch.Generator
-) -> Relays:
+def _train_relays(run: RivalRun, phases: Phases, generator: torch.Generator) -> Relays:
     """Pretrain the semantic model, cluster its embedding, and let the two models take turns."""
+    settings, inputs, bare, count = run.settings, run.inputs, run.graph, run.nodes
     device, width, decay = phases.device, settings.width, settings.weight_decay
-    phases.reporting("eigenvectors of the graph")
+    phases.report("eigenvectors of the graph")
     values, vectors = phases.once(("values", "vectors"), lambda: spectrum(bare, count, settings.low_share, phases.seed))
     basis = waves(values.cpu(), settings.periods).to(device)
     semantic = GNN("gcn", inputs.num_features, width, width, dropout=settings.dropout, generator=generator).to(device)
@@ -152,7 +96,7 @@ def _train_relays(
         ("semantic", semantic, lambda: semantic(inputs.x, inputs.adjacency), settings.semantic_rate),
         ("structural", structural, lambda: structural(vectors, basis), settings.structural_rate),
     ]
-    start = torch.Generator().manual_seed(phases.seed)  # of its own: a run that goes on does not draw from it
+    start = torch.Generator().manual_seed(phases.seed)  # its own: a resumed run does not draw from it
     rows = unit_rows(turns[0][2])
     (cluster,) = phases.once(("clusters",), lambda: (kmeans(rows, count, settings.kmeans_steps, start),))
     centroids = {name: nn.Parameter(means(unit_rows(embed), cluster, count)) for name, _, embed, _ in turns}

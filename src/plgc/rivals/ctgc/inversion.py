@@ -2,14 +2,12 @@
 
 CTGC (Gao et al., "Contrastive graph condensation", KDD 2025) describes structure by eigenpairs (Λ, U) of the Laplacian
 L = I − Â: K of them, most from the low end, some from the high end. Once a relay model has learned centroids from them,
-U' [K, K] is sought whose image under the frozen model is the centroids, and A' = I − U'ΛU'ᵀ; X' is sought likewise.
-:class:`Phases` is how all of CTGC's minimisations run.
+U' [K, K] is fitted so that its image under the frozen model is the centroids, and A' = I − U'ΛU'ᵀ; so is X' afterwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,15 +16,11 @@ import torch.nn.functional as F
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
+from plgc.graphs.bare import BareGraph
 from plgc.rivals.ctgc.losses import match_loss
-from plgc.runtime.checkpoint import Checkpoint
-from plgc.runtime.progress import Progress
 from plgc.sparse.inputs import scale_rows
 
-REPORT_EVERY, SAVE_EVERY = 10, 50  # steps; the second a multiple of the first
-STREAMS = 1000  # random streams of one seed: more than a run has minimisations
 CANDIDATES = 1000  # nodes of the largest component that a smaller one may be joined to
 DENSE_BELOW = 600  # nodes: smaller graphs are decomposed whole
 FREQUENCY = 100.0  # factor on the eigenvalues before they become phases
@@ -35,7 +29,7 @@ FREQUENCY = 100.0  # factor on the eigenvalues before they become phases
 # The spectrum
 
 
-def spectrum(bare: Data, count: int, low_share: float, seed: int) -> tuple[Tensor, Tensor]:
+def spectrum(bare: BareGraph, count: int, low_share: float, seed: int) -> tuple[Tensor, Tensor]:
     """K eigenpairs of L = I − Â of the joined graph: λ [K] float64, ascending, and U [N, K] float32.
 
     Args:
@@ -45,7 +39,6 @@ def spectrum(bare: Data, count: int, low_share: float, seed: int) -> tuple[Tenso
         seed: of the start vector, and of the nodes that components are joined to.
     """
     rng = np.random.default_rng(seed)
-    assert bare.num_nodes is not None
     matrix = _normalised(_joined(bare, rng), bare.num_nodes)
     nodes, low = bare.num_nodes, math.ceil(low_share * count)
     if nodes < DENSE_BELOW or 4 * count > nodes:
@@ -55,22 +48,19 @@ def spectrum(bare: Data, count: int, low_share: float, seed: int) -> tuple[Tenso
     else:
         start = rng.standard_normal(nodes)
         ends = [("LA", low), ("SA", count - low)]
-        found = [eigsh(matrix, k=wanted, which=end, v0=start) for end, wanted in ends if wanted > 0]
+        found = [eigsh(matrix, k=pairs, which=end, v0=start) for end, pairs in ends if pairs > 0]
         values, vectors = np.concatenate([v for v, _ in found]), np.concatenate([u for _, u in found], axis=1)
     order = np.argsort(-values, kind="stable")
     values, vectors = 1.0 - values[order], vectors[:, order]
-    # An eigenvector's sign is free, and the model is not blind to it: its largest entry is made positive.
+    # An eigenvector's sign is free, but the model depends on it: the largest entry is made positive.
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(0), np.arange(count)])
     return torch.from_numpy(values.copy()), torch.from_numpy(vectors.astype(np.float32))
 
 
-def _joined(bare: Data, rng: np.random.Generator) -> sp.csr_matrix:
+def _joined(bare: BareGraph, rng: np.random.Generator) -> sp.csr_matrix:
     """A, with one edge from every smaller component to the node of the largest that its first node is most like."""
-    assert bare.edge_index is not None
-    assert bare.num_nodes is not None
-    assert bare.x is not None
     nodes, (row, col) = bare.num_nodes, bare.edge_index.numpy()
-    weight = bare["edge_weight"].double().numpy() if "edge_weight" in bare else np.ones(len(row))
+    weight = np.ones(len(row)) if bare.edge_weight is None else bare.edge_weight.double().numpy()
     adjacency = sp.csr_matrix((weight, (row, col)), shape=(nodes, nodes))
     components, member = connected_components(adjacency, directed=False)
     if components == 1:
@@ -162,117 +152,3 @@ def synthetic_edges(values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
     dense.fill_diagonal_(0)
     edge_index = dense.nonzero().T.contiguous()
     return edge_index, dense[edge_index[0], edge_index[1]].float()
-
-
-# Minimisation, step by step, with checkpoints
-
-
-def named(prefix: str, model: nn.Module) -> dict[str, Tensor]:
-    """A model's parameters by name."""
-    return {f"{prefix} {name}": parameter for name, parameter in model.named_parameters()}
-
-
-class Phases:
-    """A run as a row of minimisations, each with Adam and random streams of its own, that can go on where it stopped.
-
-    ``kept`` holds the latest value of everything learned so far. On resuming, finished phases only put those back: a
-    phase sees the same values as if nothing had happened, since every one before it has run to its end.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, seed: int, device: str, steps: int, progress: Progress):
-        tensors, values = checkpoint.load() or ({}, {})
-        self.checkpoint, self.seed, self.device, self.steps, self.progress = checkpoint, seed, device, steps, progress
-        self.kept = {name.removeprefix("kept "): t for name, t in tensors.items() if name.startswith("kept ")}
-        self.running = {name: tensor for name, tensor in tensors.items() if not name.startswith("kept ")}
-        self.finished, self.step = int(values.get("finished", 0)), int(values.get("step", 0))
-        self.curves: dict[str, list[float]] = dict(values.get("curves", {}))
-        self.phase, self.done = 0, 0
-
-    def reporting(self, message: str) -> None:
-        """Tell what is being done."""
-        self.progress(message, self.done, self.steps)
-
-    def once(self, names: tuple[str, ...], make: Callable[[], tuple[Tensor, ...]]) -> list[Tensor]:
-        """Values that are made once and kept."""
-        if names[0] not in self.kept:
-            self.kept.update({name: value.cpu() for name, value in zip(names, make(), strict=True)})
-        return [self.kept[name].to(self.device) for name in names]
-
-    def minimise(
-        self,
-        message: str,
-        parameters: dict[str, Tensor],
-        loss: Callable[[torch.Generator], Tensor],
-        steps: int,
-        learning_rate: float,
-        weight_decay: float,
-        model: nn.Module,
-    ) -> None:
-        """Take ``steps`` of Adam on the parameters in place; every tenth loss is kept in ``curves[message]``.
-
-        The model is in training mode meanwhile (dropout), afterwards not.
-        """
-        phase, self.phase = self.phase, self.phase + 1
-        model.eval()
-        if phase < self.finished:
-            _put(parameters, self.kept)
-            self.done += steps
-            return
-        stream = self.seed * STREAMS + phase
-        optimizer = torch.optim.Adam(list(parameters.values()), lr=learning_rate, weight_decay=weight_decay, fused=True)
-        draws = torch.Generator().manual_seed(stream)
-        model.train()
-        on_gpu = torch.device(self.device).type == "cuda"
-        with torch.random.fork_rng(devices=[self.device] if on_gpu else []):
-            torch.manual_seed(stream)  # dropout draws from torch's own generator
-            if self.step:
-                self._restore(parameters, optimizer, draws)
-            for step in range(self.step + 1, steps + 1):
-                value = loss(draws)
-                optimizer.zero_grad()
-                value.backward()
-                optimizer.step()
-                if step % REPORT_EVERY == 0 or step == steps:
-                    self.curves.setdefault(message, []).append(float(value.detach()))
-                    if step < steps:
-                        if step % SAVE_EVERY == 0:
-                            self._save(self._state(parameters, optimizer, draws), step)
-                        self.progress(message, self.done + step, self.steps)
-        model.eval()
-        self.kept.update({name: tensor.detach().cpu().clone() for name, tensor in parameters.items()})
-        self.finished, self.step, self.done = phase + 1, 0, self.done + steps
-        self._save({}, 0)
-        self.reporting(message)
-
-    def _save(self, running: dict[str, Tensor], step: int) -> None:
-        values = {"finished": self.finished, "step": step, "curves": self.curves}
-        self.checkpoint.save({**{f"kept {name}": tensor for name, tensor in self.kept.items()}, **running}, values)
-
-    def _state(
-        self, parameters: dict[str, Tensor], optimizer: torch.optim.Optimizer, draws: torch.Generator
-    ) -> dict[str, Tensor]:
-        state = {f"now {name}": tensor for name, tensor in parameters.items()}
-        for index, moments in optimizer.state_dict()["state"].items():
-            state |= {f"adam {index} {name}": tensor for name, tensor in moments.items()}
-        dropout = torch.cuda.get_rng_state(self.device) if "cuda" in self.device else torch.get_rng_state()
-        return {**state, "draws": draws.get_state(), "dropout": dropout}
-
-    def _restore(self, parameters: dict[str, Tensor], optimizer: torch.optim.Optimizer, draws: torch.Generator) -> None:
-        _put(parameters, {name.removeprefix("now "): tensor for name, tensor in self.running.items()})
-        state = optimizer.state_dict()
-        for name, tensor in self.running.items():
-            kind, *rest = name.split(" ")
-            if kind == "adam":
-                state["state"].setdefault(int(rest[0]), {})[rest[1]] = tensor
-        optimizer.load_state_dict(state)
-        draws.set_state(self.running["draws"])
-        if "cuda" in self.device:
-            torch.cuda.set_rng_state(self.running["dropout"], self.device)
-        else:
-            torch.set_rng_state(self.running["dropout"])
-
-
-@torch.no_grad()
-def _put(parameters: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    for name, parameter in parameters.items():
-        parameter.copy_(values[name])

@@ -71,7 +71,7 @@ def contrast_loss(rows: Tensor, centres: Tensor, cluster: Tensor, pairs: Tensor,
         rows: unit embeddings [N, d].
         centres: unit centroids [K, d].
         cluster: the centroid of every node.
-        pairs: negatives, node · K + centroid; those that are somebody's own are left out.
+        pairs: negatives, node · K + centroid; those of a node and its own centroid are left out.
         temperature: τ.
     """
     similarity = rows @ centres.T / temperature
@@ -86,14 +86,14 @@ def repulsion_loss(centres: Tensor, temperature: float) -> Tensor:
     return F.cross_entropy(centres @ centres.T / temperature, torch.arange(len(centres), device=centres.device))
 
 
-def match_loss(found: Tensor, wanted: Tensor, rule: str) -> Tensor:
+def match_loss(found: Tensor, centroids: Tensor, rule: str) -> Tensor:
     """How far embeddings are from their centroids, row by row: ``mse``, or ``contrast``.
 
     ``contrast`` lets every embedding find its centroid among all, and every centroid its embedding, by cross-entropy
     over their cosines. It is also what downstream models are trained with.
     """
     if rule == "mse":
-        return F.mse_loss(found, wanted)
-    cosine = F.normalize(found, dim=1) @ F.normalize(wanted, dim=1).T
+        return F.mse_loss(found, centroids)
+    cosine = F.normalize(found, dim=1) @ F.normalize(centroids, dim=1).T
     own = torch.arange(len(found), device=found.device)
     return 0.5 * (F.cross_entropy(cosine, own) + F.cross_entropy(cosine.T, own))

@@ -1,6 +1,5 @@
-"""What is learned from a graph that CTGC (:mod:`plgc.rivals.ctgc.condense`) condensed.
-
-Downstream, a GNN on (X', A') learns to find each node's centroid, and a linear head does the rest.
+"""The downstream model of CTGC (:mod:`plgc.rivals.ctgc.condense`): a GNN on (X', A') that learns to find each node's
+centroid. A linear head on its output does the rest.
 """
 
 from __future__ import annotations
@@ -8,20 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import condensed_adjacency
-from plgc.downstream.tasks.node import score_nodes
-from plgc.graphs.load import node_labels, num_classes
-from plgc.graphs.views.protocol import Case
 from plgc.method.encoder import GNN
-from plgc.rivals.ctgc.condense import METHOD
 from plgc.rivals.ctgc.losses import match_loss
 from plgc.rivals.ctgc.settings import CTGCSettings
-from plgc.runtime.errors import ArtifactError, LabelError
+from plgc.runtime.errors import ArtifactError
 from plgc.sparse.inputs import Inputs
 
 
@@ -42,7 +36,7 @@ class RebuiltCTGC(Embedder):
 
 def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, device: str = "cpu") -> RebuiltCTGC:
     """Train a GNN on (X', A') to tell every node's centroid from the others, and freeze it."""
-    if condensed.method != METHOD or condensed.pseudo_labels is None or condensed.edge_index is None:
+    if condensed.method != "ctgc" or condensed.pseudo_labels is None or condensed.edge_index is None:
         raise ArtifactError(
             f"this condensed graph was made by {condensed.method}: only one made by ctgc can be rebuilt so"
         )
@@ -68,36 +62,3 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
             optimizer.step()
     gnn.eval().requires_grad_(False)
     return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, (width,))
-
-
-def score_as_published(learned: RebuiltCTGC, case: Case, *, seed: int = 0, on: str = "test") -> dict[str, float]:
-    """Node classification by CTGC's own head, for its published protocol: see :func:`linear_probe`.
-
-    Our tables' head differs: it centres embeddings and scales them to unit length, penalises its weights per label and
-    smooths its answers over the graph.
-    """
-    if case.clean is None:
-        raise LabelError("the graph has no labels: nodes cannot be classified")
-    embedding = learned.embed(learned.prepare(case.visible))
-    labelled, y = case.clean.to(embedding.device), node_labels(case.graph).to(embedding.device)
-    logits = linear_probe(embedding, labelled, y[labelled], num_classes(case.graph), seed)
-    return score_nodes(torch.softmax(logits, dim=1).cpu(), case.graph, on)
-
-
-def linear_probe(embedding: Tensor, labelled: Tensor, target: Tensor, classes: int, seed: int) -> Tensor:
-    """Logits of a logistic regression on raw embeddings: 200 epochs of Adam, .01 and then .001, weight decay 5e-4."""
-    width = embedding.shape[1]
-    bound = (6 / (width + classes)) ** 0.5
-    weight = torch.empty(width, classes).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
-    weight = weight.to(embedding.device).requires_grad_()
-    bias = torch.zeros(classes, device=embedding.device, requires_grad=True)
-    optimizer = torch.optim.Adam([weight, bias], lr=0.01, weight_decay=5e-4, fused=True)
-    rows = embedding[labelled]
-    for epoch in range(200):
-        if epoch == 100:
-            optimizer.param_groups[0]["lr"] = 0.001
-        loss = F.cross_entropy(rows @ weight + bias, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return (embedding @ weight + bias).detach()

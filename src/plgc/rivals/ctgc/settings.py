@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from plgc.graphs.catalog import normalised
-from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
 from plgc.sparse.inputs import SCALINGS
 
 MATCHES = ("mse", "contrast")
@@ -28,7 +28,7 @@ class CTGCSettings:
         rounds: turns of the two relay models.
         round_epochs: steps of each model in a turn.
         semantic_rate: learning rate of the GCN in a turn.
-        structural_rate: and of the MLP.
+        structural_rate: learning rate of the MLP in a turn.
         temperature: τ, of both contrasts.
         negatives: random (node, centroid) pairs to contrast with, per node.
         repulsion: weight α of the mean ℓ_repulsion beside the *sum* of ℓ_contrast over nodes.
@@ -65,22 +65,19 @@ class CTGCSettings:
     rebuild_rate: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.scaling not in SCALINGS:
-            raise SettingError(f"scaling is {self.scaling!r}: choose one of {', '.join(SCALINGS)}")
-        if self.match not in MATCHES:
-            raise SettingError(f"match is {self.match!r}: choose one of {', '.join(MATCHES)}")
-        for name, value in asdict(self).items():
-            if name in ("weight_decay", "repulsion"):
-                if not value >= 0:
-                    raise SettingError(f"{name} is {value}: it must be at least 0")
-            elif name in ("dropout", "feature_drop"):
-                if not 0 <= value < 1:
-                    raise SettingError(f"{name} is {value}: it must be at least 0 and below 1")
-            elif name == "low_share":
-                if not 0 < value <= 1:
-                    raise SettingError(f"low_share is {value}: it must lie above 0 and be at most 1")
-            elif not isinstance(value, str) and not value > 0:
-                raise SettingError(f"{name} is {value}: it must be above 0")
+        check_ranges(
+            self,
+            {
+                "width pretrain_epochs kmeans_steps rounds round_epochs negatives periods": "[1, inf)",
+                "inversion_steps rebuild_epochs": "[1, inf)",
+                "pretrain_rate semantic_rate structural_rate inversion_rate rebuild_rate temperature": "(0, inf]",
+                "weight_decay repulsion": "[0, inf]",
+                "dropout feature_drop": "[0, 1)",
+                "low_share": "(0, 1]",
+                "scaling": SCALINGS,
+                "match": MATCHES,
+            },
+        )
 
 
 PUBLISHED: dict[str, dict[str, Any]] = {

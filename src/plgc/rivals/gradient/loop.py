@@ -1,8 +1,8 @@
-"""The loop of gradient matching: models that learn from the condensed graph while it is fitted to them."""
+"""The epochs of gradient matching: models learn from the condensed graph while it is fitted to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,11 +18,12 @@ from plgc.rivals.gradient.matching import (
 )
 from plgc.rivals.gradient.settings import GradientSettings
 from plgc.runtime.checkpoint import Checkpoint
+from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.replay import recorded
 
 
 class Matching:
-    """Epochs of matching. Everything they change stays in its place in memory, so that a GPU can replay the steps.
+    """Epochs of matching. All changes are made in place, so that a GPU can replay the steps.
 
     Args:
         task: what is to be matched.
@@ -44,7 +45,7 @@ class Matching:
         weights, biases = draw_model(task.widths, generator)
         for kept, new in zip([*self.weights, *self.biases], [*weights, *biases], strict=True):
             kept.copy_(new)
-        for part in (*memory(self.model), self.total):
+        for part in (*state_tensors(self.model), self.total):
             part.zero_()
         cycle = state.epoch % settings.adjacency_period
         moved = "adjacency" if state.adjacency is not None and cycle < settings.adjacency_epochs else "features"
@@ -57,9 +58,9 @@ class Matching:
     def _step(self, moved: str, train: bool) -> Callable[[], None]:
         """An outer step that moves X' or Φ, after inner steps of the model or without."""
         if (moved, train) not in self.steps:
-            changed = [self.total, *self.weights, *self.biases, *memory(self.model)]
+            changed = [self.total, *self.weights, *self.biases, *state_tensors(self.model)]
             optimizer = self.state.optimizers[moved]
-            changed += [*optimizer.param_groups[0]["params"], *memory(optimizer)]
+            changed += [*optimizer.param_groups[0]["params"], *state_tensors(optimizer)]
             self.steps[moved, train] = recorded(lambda: self._work(optimizer, train), changed)
         return self.steps[moved, train]
 
@@ -93,7 +94,7 @@ def train_model(
 
 
 def adam(parameters: Sequence[Tensor], rate: float) -> torch.optim.Adam:
-    """Adam with its memory in place from the start, as a recording needs it."""
+    """Adam whose state exists from the start, as a recording needs it."""
     optimizer = torch.optim.Adam(parameters, lr=rate, fused=True, capturable=parameters[0].is_cuda)
     for parameter in parameters:
         step = torch.zeros((), device=parameter.device)
@@ -102,15 +103,15 @@ def adam(parameters: Sequence[Tensor], rate: float) -> torch.optim.Adam:
     return optimizer
 
 
-def memory(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All that an optimiser remembers."""
+def state_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """The tensors of an optimiser's state, for all of its parameters."""
     parameters = optimizer.param_groups[0]["params"]
     return [part for parameter in parameters for part in optimizer.state[parameter].values()]
 
 
 @dataclass
 class State:
-    """Where a run stands.
+    """What a run has learned so far.
 
     Attributes:
         features: X'.
@@ -118,7 +119,7 @@ class State:
         optimizers: of X' and of Φ.
         epoch: epochs done.
         curve: mean matching distance of every epoch.
-        best: features and edges of the best of the epochs that were looked at.
+        best: features and edges of the best of the epochs that were evaluated.
         choice: which epoch that was, and its accuracy on validation labels or, without any, on training labels.
     """
 
@@ -141,41 +142,29 @@ class State:
     def keep_best(self, result: dict[str, Tensor], accuracy: float, *, validated: bool) -> None:
         """Keep this result if it does better than the best so far.
 
-        Training labels are easily all told apart: there, as good as before is enough to go on with the schedule.
+        Training labels are easily all classified: there the later of two equal epochs counts.
         """
         name = "validation_accuracy" if validated else "training_accuracy"
         best = self.choice.get(name, -1.0)
         if accuracy > best or (accuracy == best and not validated):
             self.best, self.choice = result, {"epoch": self.epoch, name: accuracy}
 
-    def save(self, kept: Checkpoint, generator: torch.Generator) -> None:
+    def save(self, file: Checkpoint, generator: torch.Generator) -> None:
         """Write everything that the epochs to come depend on."""
-        tensors = {"generator": generator.get_state(), **{f"best.{name}": part for name, part in self.best.items()}}
-        for name, parameter, memory in self._parameters():
-            tensors[name] = parameter
-            tensors.update({f"{name}.{part}": value for part, value in memory.items()})
-        kept.save(tensors, {"epoch": self.epoch, "curve": self.curve, "choice": self.choice})
+        tensors = {"generator": generator.get_state(), **{f"best {name}": part for name, part in self.best.items()}}
+        for name, optimizer in self.optimizers.items():
+            tensors |= pack(optimizer, f"{name} ")
+        file.save(tensors, {"epoch": self.epoch, "curve": self.curve, "choice": self.choice})
 
-    def restore(self, kept: Checkpoint, generator: torch.Generator) -> None:
-        """Go on from a checkpoint, if there is one."""
-        found = kept.load()
+    def restore(self, file: Checkpoint, generator: torch.Generator) -> None:
+        """Resume from a checkpoint, if there is one."""
+        found = file.load()
         if found is None:
             return
         tensors, values = found
         self.epoch, self.curve, self.choice = values["epoch"], values["curve"], values["choice"]
         generator.set_state(tensors["generator"])
-        device = self.features.device
-        self.best = {
-            name.removeprefix("best."): part.to(device) for name, part in tensors.items() if name.startswith("best.")
-        }
-        with torch.no_grad():
-            for name, parameter, memory in self._parameters():
-                parameter.copy_(tensors[name])
-                parts = ("step", "exp_avg", "exp_avg_sq") if f"{name}.step" in tensors else ()
-                memory.update({part: tensors[f"{name}.{part}"].to(device) for part in parts})
-
-    def _parameters(self) -> Iterator[tuple[str, Tensor, dict[str, Tensor]]]:
-        """Everything that is learned: a name, the tensor, and what its optimiser remembers of it."""
+        best = {name.removeprefix("best "): part for name, part in tensors.items() if name.startswith("best ")}
+        self.best = {name: part.to(self.features.device) for name, part in best.items()}
         for name, optimizer in self.optimizers.items():
-            for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
-                yield f"{name}.{number}", parameter, optimizer.state[parameter]
+            unpack(optimizer, tensors, f"{name} ")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from plgc.downstream.backbone import propagated_features
 from plgc.graphs.labels import TrainingLabels
-from plgc.rivals.coreset import class_shares
+from plgc.rivals.coreset import class_counts, class_shares
 from plgc.sparse.inputs import Inputs
 
 TINY = 1e-6  # keeps the cosine of a vanishing gradient defined
@@ -129,8 +129,8 @@ class PairAdjacency(nn.Module):
 
     Three layers with batch normalisation over all pairs, always by the statistics of the pairs at hand. The first
     layer is cut in two, [x_i; x_j] W = x_i W_a + x_j W_b, so that it costs K products and not K². And as every i
-    meets every j, mean and variance of a_i + b_j are the sums of those of a and b. Biases before a normalisation
-    would cancel; there are none.
+    is paired with every j, mean and variance of a_i + b_j are the sums of those of a and b. Biases before a
+    normalisation would cancel; there are none.
 
     Args:
         features: f.
@@ -153,8 +153,8 @@ class PairAdjacency(nn.Module):
         variance, mean = torch.var_mean(halves, dim=0, correction=0)
         halves = halves - mean
         width = len(self.second)
-        slope = self.scale[0] * (variance[:width] + variance[width:] + EPSILON).rsqrt()
-        source, target = halves[:, :width] * slope, halves[:, width:] * slope + self.shift[0]
+        factor = self.scale[0] * (variance[:width] + variance[width:] + EPSILON).rsqrt()
+        source, target = halves[:, :width] * factor, halves[:, width:] * factor + self.shift[0]
         hidden = torch.relu(source[:, None] + target).flatten(0, 1) @ self.second
         hidden = F.batch_norm(hidden, None, None, self.scale[1], self.shift[1], training=True, eps=EPSILON)
         score = (torch.relu(hidden) @ self.last + self.last_bias).view(len(x), len(x))
@@ -172,15 +172,15 @@ class MatchingTask:
         coefficient: weight of every class in the distance, its condensed nodes over the most that a class has.
         number: class of every training node, in ascending order.
         real: Â^L X of the training nodes.
-        real_place: which of them stand in the table [C', n].
+        real_place: which of them are in the table [C', n].
         real_share: their shares in the mean over the class.
         drawn: whether a class has more training nodes than the table, which are then drawn anew every time.
         labels: classes of the condensed nodes, in ascending order.
         target: the same, one-hot [K, C].
-        place: where they stand in their table [C', n'].
+        place: which of them are in their table [C', n'].
         share: their shares.
         start: nodes of the graph that X' starts from.
-        counts: training nodes that every condensed node stands for.
+        counts: training nodes that every condensed node represents.
     """
 
     hops: int
@@ -207,8 +207,8 @@ class MatchingTask:
         """Â^L X of the training nodes by class, [C', n, f]; a random choice from classes with more than n."""
         if not self.drawn:
             return self._fixed_rows
-        chance = torch.rand(len(self.number), generator=generator, dtype=torch.float64).to(self.number.device)
-        order = (self.number + chance).argsort()  # shuffled within the classes
+        shuffle = torch.rand(len(self.number), generator=generator, dtype=torch.float64).to(self.number.device)
+        order = (self.number + shuffle).argsort()  # shuffled within the classes
         return self.real[order[self.real_place]]
 
     def rows(self, x: Tensor) -> Tensor:
@@ -242,10 +242,9 @@ def pose_task(
     order = y.argsort(stable=True)
     train, (present, sizes) = labels.train[order], y.unique(return_counts=True)
     made = torch.tensor([shares[label] for label in present.tolist()])
-    start, counts = [], []
+    start = []
     for members, number in zip(train.split(sizes.tolist()), made.tolist(), strict=True):
         start.append(members[torch.randperm(len(members), generator=generator)[:number]])
-        counts.append(len(members) // number + (torch.arange(number) < len(members) % number))
     real_place, real_share = by_class(sizes.to(device), batch)
     place, share = by_class(made.to(device), nodes)
     one_hot = torch.eye(labels.classes, device=device)
@@ -265,5 +264,5 @@ def pose_task(
         place=place,
         share=share,
         start=torch.cat(start).to(device),
-        counts=torch.cat(counts),
+        counts=class_counts(y, kinds),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from plgc.graphs.catalog import normalised
-from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class GradientSettings:
         hidden: width between them.
         adjacency_hidden: hidden width of g_Φ.
         adjacency_period: epochs in a cycle of which the first ``adjacency_epochs`` move Φ and the others X'.
-        adjacency_epochs: see there.
+        adjacency_epochs: see ``adjacency_period``.
         threshold: δ; weaker edges of A' are left out of the result.
-        batch: how many training nodes of a class are looked at in an outer step, drawn anew where there are more.
+        batch: how many training nodes of a class an outer step reads, drawn anew where there are more.
         evaluate: epochs after which a GCN is trained on the condensed graph, to keep the best by validation labels
             or, without any, by the training labels; the last epoch always is one of them.
     """
@@ -48,15 +48,15 @@ class GradientSettings:
     evaluate: tuple[int, ...] = (1, 5, 20, 100, 200, 400, 600, 800, 1000)
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            least = 0 if name in ("inner_steps", "adjacency_epochs") else 1
-            if isinstance(value, int) and value < least:
-                raise SettingError(f"{name} is {value}: give at least {least}")
-        for name in ("feature_rate", "adjacency_rate", "model_rate"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise SettingError(f"{name} is {getattr(self, name)}: a learning rate must be above 0")
-        if not 0 <= self.threshold < 1:
-            raise SettingError(f"threshold is {self.threshold}: edge weights lie between 0 and 1, give 0 or more")
+        check_ranges(
+            self,
+            {
+                "epochs outer_steps hops transforms hidden adjacency_hidden adjacency_period batch": "[1, inf)",
+                "inner_steps adjacency_epochs": "[0, inf)",
+                "feature_rate adjacency_rate model_rate": "(0, inf)",
+                "threshold": "[0, 1)",
+            },
+        )
 
 
 # Where features are not scaled row by row, entries are of order 1 and the published rates larger.

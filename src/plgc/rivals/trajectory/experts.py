@@ -5,7 +5,7 @@ GCN without dropout, softmax(Â relu(Â X W1 + b1) W2 + b2), trained on all trai
 
 - Â X is computed once, and only for the nodes that training nodes see: their closed neighbourhood;
 - experts train side by side, their first layers as the columns of one wide matrix, and share every product (on a GPU
-  in TF32: experts are many and need not be exact);
+  in TF32: there are many experts, and they need not be exact);
 - of a trajectory, only the epochs that can be drawn are kept.
 
 GEOM's experts start with easy nodes (curriculum): those whose neighbours are of one class.
@@ -15,28 +15,29 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from plgc.rivals.trajectory.expert_settings import STORAGES, ExpertSettings
-from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
+from plgc.downstream.backbone import propagated_features
+from plgc.rivals.trajectory.settings import STORAGES, ExpertSettings
+from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.errors import LabelError, SettingError
+from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.features import SparseFeatures, sparse_features, times
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 AT_ONCE = 25  # experts that train side by side, and share a checkpoint
 AT_ONCE_VALUES = 2**30  # hidden values of all of them together
 SAVE_PAUSE = 60.0  # seconds: what is kept of a group may be gigabytes
 REPORT_EVERY = 50
+NO_CHECKPOINT = Checkpoint(None, "")
 
 
 class Weights(NamedTuple):
@@ -75,7 +76,7 @@ class Field:
 
     Attributes:
         seen: [R, f] rows of Â X: the nodes and their neighbours.
-        gather: [n, R] rows of Â; None where every node sees itself alone (A' = I).
+        gather: [n, R] rows of Â; None where no node has neighbours (A' = I).
     """
 
     seen: Tensor
@@ -92,8 +93,7 @@ def receptive_field(inputs: Inputs, nodes: Tensor) -> Field:
     around, column = adjacency.col[inside].to(torch.int64).unique(return_inverse=True)
     shape = nodes.numel(), around.numel()
     gather = torch.sparse_coo_tensor(torch.stack([row, column]), value, shape, check_invariants=False)
-    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
-    return Field(propagate(adjacency, x)[around], sparse_features(gather.coalesce().to_sparse_csr()))
+    return Field(propagated_features(inputs, 1)[around], sparse_features(gather.coalesce().to_sparse_csr()))
 
 
 class Cohort:
@@ -143,9 +143,8 @@ def train_experts(
     keep: Sequence[int],
     seed: int,
     order: Tensor | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    run: dict[str, Any] | None = None,
-    progress: Progress | None = None,
+    checkpoint: Callable[[int], Checkpoint] = lambda group: NO_CHECKPOINT,
+    progress: Progress = silent,
 ) -> Trajectories:
     """Train the experts and keep their weights at some epochs.
 
@@ -157,8 +156,7 @@ def train_experts(
         keep: after how many steps to keep the weights; 0 is the start.
         seed: of the initial weights.
         order: the training nodes (as places in ``y``) from easy to hard; needed unless the pace is ``all``.
-        checkpoint: folder for the state of unfinished runs; finished groups stay (:func:`expert_files`).
-        run: everything that ``field`` and ``y`` depend on, as plain values: a checkpoint of another run is not used.
+        checkpoint: gives the checkpoint of every group of experts that train side by side, by its number.
         progress: called with a message, the epochs done and those in all.
     """
     keep, device = tuple(sorted(set(keep))), field.seen.device
@@ -166,15 +164,16 @@ def train_experts(
         raise SettingError(f"epoch {keep[-1]} is asked for, but experts train for {settings.epochs}: raise epochs")
     if settings.pace != "all" and order is None:
         raise SettingError(f"pace={settings.pace!r} needs the order of the training nodes, from easy to hard")
-    files = expert_files(field, settings, checkpoint, run, keep=keep, seed=seed)
+    room = max(1, min(AT_ONCE, AT_ONCE_VALUES // (field.seen.shape[0] * settings.hidden)))
+    groups = math.ceil(settings.experts / room)
     seeds = torch.randint(2**62, (settings.experts,), generator=torch.Generator().manual_seed(seed)).tolist()
     target = torch.nn.functional.one_hot(y.to(device), classes).to(torch.float32)
     order = torch.arange(y.numel(), device=device) if order is None else order.to(device)
-    size, width = math.ceil(settings.experts / len(files)), field.seen.shape[1]
+    size, width = math.ceil(settings.experts / groups), field.seen.shape[1]
     count = (width + 1) * settings.hidden + (settings.hidden + 1) * classes
     shape = settings.experts, len(keep), count
     values = torch.zeros(shape, dtype=STORAGES[settings.storage], device=device)
-    for index, file in enumerate(files):
+    for index in range(groups):
         group = slice(index * size, (index + 1) * size)
         members = [
             initial_weights(width, settings.hidden, classes, torch.Generator().manual_seed(s)) for s in seeds[group]
@@ -182,27 +181,11 @@ def train_experts(
         cohort = Cohort([Weights(*(part.to(device) for part in member)) for member in members])
 
         def report(message: str, done: int, total: int, before: int = index * keep[-1]) -> None:
-            (progress or silent)(message, before + done, len(files) * keep[-1])
+            progress(message, before + done, groups * keep[-1])
 
-        with _short_products():
-            _train(cohort, field, target, order, settings, keep, values[group], file, report)
+        with _tf32_products():
+            _train(cohort, field, target, order, settings, keep, values[group], checkpoint(index), report)
     return Trajectories(values, keep, width, settings.hidden, classes)
-
-
-def expert_files(
-    field: Field,
-    settings: ExpertSettings,
-    folder: str | os.PathLike[str] | None,
-    run: dict[str, Any] | None,
-    *,
-    keep: Sequence[int],
-    seed: int,
-) -> list[Checkpoint]:
-    """The checkpoints of a run's experts, one for every group that trains side by side."""
-    room = max(1, min(AT_ONCE, AT_ONCE_VALUES // (field.seen.shape[0] * settings.hidden)))
-    groups = math.ceil(settings.experts / room)
-    parts = {"stage": "experts", "run": run, "settings": vars(settings), "keep": list(keep), "seed": seed}
-    return [checkpoint_in(folder, **parts, group=group) for group in range(groups)]
 
 
 def _train(
@@ -218,7 +201,7 @@ def _train(
 ) -> None:
     """Train one group to the last epoch that is kept, and fill ``kept`` [E, S, P]."""
     kind = torch.optim.SGD if settings.optimizer == "sgd" else torch.optim.Adam
-    # It works element by element: each expert is trained as if it were alone.
+    # The optimiser works element by element: each expert is trained as if it were alone.
     optimizer = kind(cohort.parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     done, weight, shown, saved = 0, target[:, 0], 0, time.monotonic()
     if keep[0] == 0:
@@ -226,7 +209,7 @@ def _train(
     if (found := file.load()) is not None:
         tensors, done = found[0], found[1]["done"]
         kept.copy_(tensors["kept"])
-        restore(tensors, cohort.parameters, optimizer)
+        unpack(optimizer, tensors)
     for epoch in range(done + 1, keep[-1] + 1):
         if (epoch - 1) % REPORT_EVERY == 0:
             report(f"training {cohort.size} experts", epoch - 1, keep[-1])
@@ -239,13 +222,13 @@ def _train(
         if epoch in keep:
             kept[:, keep.index(epoch)] = cohort.rows()
         if epoch == keep[-1] or time.monotonic() - saved > SAVE_PAUSE:
-            file.save({"kept": kept, **state(cohort.parameters, optimizer)}, {"done": epoch})
+            file.save({"kept": kept, **pack(optimizer)}, {"done": epoch})
             saved = time.monotonic()
 
 
 @contextlib.contextmanager
-def _short_products() -> Iterator[None]:
-    """Let GPUs round the factors of a product to 10 bits."""
+def _tf32_products() -> Iterator[None]:
+    """Let GPUs multiply in TF32, which rounds the factors to 10 bits."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
@@ -255,7 +238,7 @@ def _short_products() -> Iterator[None]:
 
 
 def nodes_shown(settings: ExpertSettings, epoch: int, nodes: int) -> int:
-    """How many of the training nodes, easy ones first, this epoch learns from."""
+    """How many of the training nodes, easy ones first, are learned from in this epoch."""
     share, done = settings.easy_share, epoch / settings.pace_epochs
     match settings.pace:
         case "linear":
@@ -280,33 +263,9 @@ def easy_first(adjacency: Adjacency, train: Tensor, label: Tensor, classes: int)
         classes: C.
     """
     if int(label.min()) < 0:
-        raise LabelError("a node without a class has no say in how hard its neighbours are: predict one for every node")
+        raise LabelError("a node without a class cannot tell how hard its neighbours are: predict one for every node")
     row, col = adjacency.row.to(torch.int64), adjacency.col.to(torch.int64)
     count = torch.zeros(adjacency.num_nodes * classes, device=row.device)
     count = count.index_add_(0, row * classes + label[col], torch.ones_like(row, dtype=torch.float32)).view(-1, classes)
     share = count[train] / count[train].sum(1, keepdim=True)
     return torch.special.entr(share).sum(1).argsort(stable=True)
-
-
-def state(parameters: Sequence[Tensor], *optimizers: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Parameters and what their optimizers remember, by name, for a checkpoint."""
-    tensors = {f"parameter.{place}": parameter for place, parameter in enumerate(parameters)}
-    for number, optimizer in enumerate(optimizers):
-        for place, parameter in enumerate(optimizer.param_groups[0]["params"]):
-            for name, value in optimizer.state[parameter].items():
-                if isinstance(value, Tensor):
-                    tensors[f"optimizer.{number}.{place}.{name}"] = value
-    return tensors
-
-
-def restore(tensors: dict[str, Tensor], parameters: Sequence[Tensor], *optimizers: torch.optim.Optimizer) -> None:
-    """Put back what :func:`state` wrote down."""
-    with torch.no_grad():
-        for place, parameter in enumerate(parameters):
-            parameter.copy_(tensors[f"parameter.{place}"])
-    for name, value in tensors.items():
-        if name.startswith("optimizer."):
-            _, number, place, key = name.split(".")
-            optimizer = optimizers[int(number)]
-            parameter = optimizer.param_groups[0]["params"][int(place)]
-            optimizer.state[parameter][key] = value.to(parameter.device)

@@ -1,4 +1,4 @@
-"""Graph neural tangent kernel regression: how well would an infinitely wide GNN do that learned from condensed nodes?
+"""Graph neural tangent kernel regression: the error of an infinitely wide GNN that learned from condensed nodes.
 
 SFGC (Zheng et al., 2023) scores its condensed nodes by it, without training anything. The kernel (Du et al., 2019) is
 that of a GNN that averages over closed neighbourhoods, twice, each time followed by two fully connected ReLU layers:
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plgc.downstream.backbone import propagated_features
 from plgc.sparse.inputs import Inputs
 
 BLOCKS, LAYERS = 2, 2
@@ -46,8 +47,9 @@ class Regression:
         gram = tangent_kernel(source, source)
         shift = self.ridge * gram.diagonal().mean()
         ridged = gram + shift * torch.eye(len(x), dtype=gram.dtype, device=gram.device)
-        answer = torch.linalg.solve_ex(ridged, centred(label, self.target.shape[1])).result  # no wait for the device
-        return tangent_kernel(self.nodes, source) @ answer
+        target = centred(label, self.target.shape[1])
+        solution = torch.linalg.solve_ex(ridged, target).result  # solve_ex does not wait for the device
+        return tangent_kernel(self.nodes, source) @ solution
 
     def error(self, x: Tensor, label: Tensor) -> Tensor:
         """Half of the mean squared error on the validation nodes, as a tensor: nothing waits for it."""
@@ -71,8 +73,7 @@ def regression(inputs: Inputs, val: Tensor, label: Tensor, classes: int, ridge: 
     inside = (row >= 0) & (col >= 0)
     mean = torch.zeros(val.numel(), val.numel(), dtype=torch.float64, device=device)
     mean[row[inside], col[inside]] = adjacency.sum_matrix.values()[inside].to(torch.float64)
-    x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
-    nodes = kernel_nodes(x[val], mean / mean.sum(1, keepdim=True))
+    nodes = kernel_nodes(propagated_features(inputs, 0)[val], mean / mean.sum(1, keepdim=True))
     return Regression(nodes, centred(label.to(device), classes), ridge)
 
 
@@ -101,7 +102,7 @@ def _recursion(
     norms: tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None,
     found: list[Tensor] | None,
 ) -> Tensor:
-    """Both kernels through all layers; norms are looked up, or read off the diagonal and written down."""
+    """Both kernels through all layers; norms are those given, or are read from the diagonal and added to ``found``."""
     sigma = theta = _average(sigma, left, right)
     for block in range(BLOCKS):
         if block:

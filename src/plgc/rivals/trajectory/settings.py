@@ -1,19 +1,67 @@
-"""Settings of trajectory matching, and those that the authors of SFGC and GEOM published."""
+"""Settings of the experts and of trajectory matching, and those that the authors of SFGC and GEOM published."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from plgc.graphs.catalog import normalised
-from plgc.rivals.trajectory.expert_settings import ExpertSettings
 from plgc.runtime.errors import SettingError
+from plgc.runtime.ranges import check_ranges
 
 CHOICES = ("gcn", "kernel")
+OPTIMIZERS = ("sgd", "adam")
+PACES = ("all", "linear", "root", "geom")
+STORAGES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class ExpertSettings:
+    """How experts are trained.
+
+    Attributes:
+        experts: how many; fewer are the first of more.
+        epochs: of training; no more are run than are kept of it.
+        optimizer: ``sgd`` or ``adam``.
+        learning_rate: of it.
+        weight_decay: on every parameter.
+        hidden: width.
+        pace: how the curriculum grows: ``all`` nodes from the start, ``linear``, ``root`` or ``geom``.
+        easy_share: λ, the share of training nodes in the first epoch.
+        pace_epochs: T, the epoch from which all are used.
+        storage: ``float32``, or ``bfloat16`` for half of the memory.
+    """
+
+    experts: int = 200
+    epochs: int = 2500
+    optimizer: str = "sgd"
+    learning_rate: float = 0.4
+    weight_decay: float = 0.0
+    hidden: int = 256
+    pace: str = "all"
+    easy_share: float = 1.0
+    pace_epochs: int = 1
+    storage: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            {
+                "experts epochs hidden pace_epochs": "[1, inf)",
+                "learning_rate": "(0, inf]",
+                "weight_decay": "[0, inf]",
+                "easy_share": "(0, 1]",
+                "optimizer": OPTIMIZERS,
+                "pace": PACES,
+                "storage": tuple(STORAGES),
+            },
+        )
 
 
 @dataclass(frozen=True)
 class TrajectorySettings:
-    """How trajectories are matched; :func:`published` has the authors' values for a graph and a size.
+    """How trajectories are matched; :func:`published_settings` has the authors' values for a graph and a size.
 
     Attributes:
         expert: how the experts are trained.
@@ -23,8 +71,8 @@ class TrajectorySettings:
         student_rate: η at the start.
         rate_rate: step size of η itself (SGD, momentum .5); 0 keeps it.
         feature_rate: step size of X' (Adam).
-        equal_weight: whether every iteration's gradient is scaled to unit length, so that a student whose training
-            explodes counts no more than another.
+        equal_weight: whether every iteration's gradient is scaled to unit length, so that no student whose training
+            diverges outweighs the others.
         starts: t is drawn below this.
         start_step: t is rounded down to a multiple of this.
         window: the bound of t in the first iteration, one more in each; None: ``starts`` throughout.
@@ -33,7 +81,7 @@ class TrajectorySettings:
         choice: what the best iteration is found by, on validation nodes: a ``gcn`` trained on X', or the regression
             with a graph neural tangent ``kernel``, which trains nothing.
         ridge: of the kernel regression.
-        choose_every: iterations between two looks at the validation nodes.
+        choose_every: iterations between two measurements on validation nodes.
         choice_epochs: of the GCN.
     """
 
@@ -56,18 +104,16 @@ class TrajectorySettings:
     choice_epochs: int = 600
 
     def __post_init__(self) -> None:
-        names = ["iterations", "expert_epochs", "student_steps", "starts", "start_step", "choose_every"]
-        for name in [*names, "choice_epochs", *(["window"] if self.window is not None else [])]:
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)}: give at least 1")
-        for name in ("student_rate", "feature_rate", "ridge"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name}={getattr(self, name)}: give a number above 0")
-        for name in ("rate_rate", "label_rate", "knowledge"):
-            if getattr(self, name) < 0:
-                raise SettingError(f"{name}={getattr(self, name)}: give 0 or more")
-        if self.choice not in CHOICES:
-            raise SettingError(f"unknown choice {self.choice!r}: choose {' or '.join(CHOICES)}")
+        check_ranges(
+            self,
+            {
+                "iterations expert_epochs student_steps starts start_step window": "[1, inf)",
+                "choose_every choice_epochs": "[1, inf)",
+                "student_rate feature_rate ridge": "(0, inf]",
+                "rate_rate label_rate knowledge": "[0, inf]",
+                "choice": CHOICES,
+            },
+        )
         last = (self.starts - 1) // self.start_step * self.start_step + self.expert_epochs
         if last > self.expert.epochs:
             raise SettingError(
@@ -94,9 +140,9 @@ _CITESEER = TrajectorySettings(
     starts=40,
     start_step=10,
 )
-# With the authors' rates (a student's of 1, 1e-3 for features at 60 nodes) the student's own training is unstable here,
+# With the authors' rates (a student's of 1, 1e-3 for features at 60 nodes) the student's own training is unstable here:
 # the gradient through it explodes now and then, and what was learned is lost within a few iterations. Gradients of
-# equal weight and a smaller step keep it; of the rates tried, these scored best on validation nodes.
+# equal weight and a smaller step prevent that; of the rates tried, these scored best on validation nodes.
 _STEADY = replace(_CITESEER, feature_rate=3e-4, equal_weight=True)
 _GEOM_CORA = TrajectorySettings(
     expert=ExpertSettings(epochs=3000, pace="geom", easy_share=0.75, pace_epochs=1500),
@@ -149,7 +195,7 @@ PUBLISHED: dict[tuple[str, str], dict[int, TrajectorySettings]] = {
 }
 
 
-def published(method: str, graph: str, nodes: int) -> TrajectorySettings:
+def published_settings(method: str, graph: str, nodes: int) -> TrajectorySettings:
     """The authors' settings for the size nearest to ``nodes``; Citeseer's, which use Adam, for other graphs.
 
     SFGC's steps of X' are ours, and its iterations are chosen by a GCN, as GEOM's are, not by its own kernel.

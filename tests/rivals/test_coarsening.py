@@ -6,12 +6,14 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_rivals import NODES, condense
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs import training_labels
 from plgc.rivals.coarsening import coarse_edges, coarse_features, coarse_labels, coarsen
-from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.runtime.errors import LabelError, SettingError
 
 
 def edges(pairs: list[tuple[int, int]]) -> Tensor:
@@ -197,11 +199,32 @@ def test_errors_name_the_value_and_the_way_out() -> None:
     for count in (0, 4):
         with pytest.raises(SettingError, match=f"count={count} supernodes for a graph of 3 nodes"):
             coarsen(edge_index, 3, count)
-    with pytest.raises(GraphError, match="joins nodes 0 and 5, the graph has 3"):
-        coarsen(edges([(0, 5)]), 3, 2)
-    with pytest.raises(GraphError, match="3 edge weights for 2 edges"):
-        coarsen(edge_index, 3, 2, edge_weight=torch.ones(3))
-    with pytest.raises(GraphError, match=r"edge_weight\[1\] is -1"):
-        coarsen(edge_index, 3, 2, edge_weight=torch.tensor([1.0, -1.0]))
-    with pytest.raises(GraphError, match="features has 2 rows for 3 nodes"):
-        coarsen(edge_index, 3, 2, features=torch.ones(2, 2))
+
+
+# As a condenser
+
+
+def test_condensing(weighted: Data) -> None:
+    kept, given_labels = 30, training_labels(weighted)
+    condensed = condense("coarsening", weighted, given_labels, nodes=kept, seed=5)
+    assert condensed.counts.sum() == NODES
+    assert int(condensed.counts.min()) >= 1
+    assert condensed.seed == 5
+    # mean features, weighted by size, are the mean of the graph
+    x = weighted["x"].to_dense()
+    mean = (condensed.features * condensed.counts[:, None]).sum(0) / NODES
+    np.testing.assert_allclose(mean.numpy(), (x / x.sum(1, keepdim=True)).mean(0).numpy(), atol=1e-6)
+    assert condensed.edge_index is not None
+    assert condensed.edge_weight is not None
+    assert float(condensed.edge_weight.sum()) < float(weighted["edge_weight"].sum())
+    pairs = set(map(tuple, condensed.edge_index.T.tolist()))
+    assert len(pairs) == condensed.edge_index.shape[1]
+    assert all((b, a) in pairs and a != b for a, b in pairs)
+    other = condense("coarsening", weighted, given_labels, nodes=kept, seed=6)
+    assert torch.equal(other.features, condensed.features)  # nothing in it is random
+    few = training_labels(weighted, train=given_labels.train[:3], validate=False)
+    condensed = condense("coarsening", weighted, few, nodes=kept)
+    assert condensed.labels is not None
+    assert 1 <= int((condensed.labels >= 0).sum()) <= 3  # the others have no training node
+    with pytest.raises(SettingError, match="count=151"):
+        condense("coarsening", weighted, given_labels, nodes=NODES + 1)
