@@ -191,19 +191,18 @@ def condense_in_frame(
     labels: TrainingLabels | None = None,
     nodes: int,
     seed: int,
-    device: str = "cpu",
-    threads: int | None = None,
+    compute: Compute,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     settings: Any = None,
 ) -> CondensedGraph:
     """Condense with a rival's loop; :func:`plgc.rivals.methods.condense_with` explains the arguments."""
-    with cpu_threads(Compute(device, threads).threads):
+    with cpu_threads(compute.threads):
         bare = bare_graph(graph, condensable=labels is None)
         # Labels are part of the file: it may only be scored on the split that they come from.
         split = {} if labels is None or attribute(graph, "train_mask") is None else training_split(graph)
         scaling = resolve_scaling(bare.x, "auto")
-        report = progress or silent
+        device, report = compute.device, progress or silent
         return loop(RivalRun(method, bare, labels, nodes, seed, scaling, device, report, checkpoint, settings, split))
 
 
