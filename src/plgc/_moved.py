@@ -1,4 +1,4 @@
-"""Documented modules under the names they had before version 0.2: imports of these names still work.
+"""Documented modules under the names they had before the packages were put in order: imports of these still work.
 
 An old name gives the module that has its contents now, with a DeprecationWarning that says where it is.
 """

@@ -1,7 +1,7 @@
 """The condensed graph on disk: one safetensors file, described in a dozen lines.
 
-Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64 (original nodes per synthetic
-node); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
+Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64, the number of original nodes per synthetic node;
+from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
 [K] int64 (−1: none) or soft labels [K, C] float32; and ``edge_index`` [2, E] int64 with ``edge_weight`` [E] float32
 where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
 (of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
