@@ -31,6 +31,7 @@ from plgc.cli.options import (
 )
 from plgc.cli.output import derived_text, detail, facts, file_result, notice, seconds, seen_text, show, size, working
 from plgc.cli.sources import PartOptions, PlacementOptions, condense_several
+from plgc.rivals.methods import METHODS
 from plgc.runtime.files import check_writable
 
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ def condense(
         raise typer.BadParameter(f"--features derives from all edges, {view.hides} hides some: give one of the two")
     release, compute = chosen(ReleaseOptions, given), chosen(ComputeOptions, given)
     ours = [name for name in (*release, *compute) if name not in ("device", "threads")]
-    if ours and method is not Condenser.plgc:
+    record = METHODS[str(method)]
+    if ours and not record.presets:
         raise typer.BadParameter(f"--{ours[0].replace('_', '-')} is for plgc: {method!s} does not know it")
     parts, placement = chosen(PartOptions, given), chosen(PlacementOptions, given)
     if len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file():
@@ -183,20 +185,23 @@ def condense(
     if checkpoint is not None:
         check_writable(checkpoint / "checkpoint")
     from plgc.graphs.bare import strip_labels
-    from plgc.rivals.methods import condense_call
+    from plgc.method.release import Release
+    from plgc.runtime.compute import Compute
 
+    arguments: dict[str, Any] = {"seed": seed, "compute": Compute(**compute)}
+    if record.presets:
+        arguments |= {"preset": str(preset), "release": Release(**release)}
     start = time.perf_counter()
     graph = view.of(named.load(view.split, seed))
-    count = _count(graph, output, ratio, nodes)
-    labels = _labels(str(method), graph)
-    where = {name: compute.pop(name) for name in ("device", "threads") if name in compute}
-    call = condense_call(str(method), labels=labels, preset=str(preset), **release, **compute)
+    arguments["nodes"] = _count(graph, output, ratio, nodes)
+    if record.supervised:
+        arguments["labels"] = _labels(str(method), graph)
     began = time.perf_counter()
     with _checkpoints(checkpoint, output) as folder:
         with working() as progress:
             progress("condensing", 0, 1)
-            shown = strip_labels(graph) if labels is None else graph
-            condensed = call(shown, nodes=count, seed=seed, progress=progress, checkpoint=folder, **where)
+            shown = graph if record.supervised else strip_labels(graph)
+            condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
         condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
     _show(output, graph.name, condensed, time.perf_counter() - start, json)
@@ -226,13 +231,10 @@ def _checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder
     kept.clear()
 
 
-def _labels(method: str, graph: Data) -> TrainingLabels | None:
-    """The training labels for a method that reads them, with a notice; else None."""
+def _labels(method: str, graph: Data) -> TrainingLabels:
+    """The training labels for a method that reads them, with a notice."""
     from plgc.graphs import training_labels
-    from plgc.rivals.methods import METHODS
 
-    if not METHODS[method].supervised:
-        return None
     labels = training_labels(graph)
     notice(f"{method} reads the graph's {labels.train.numel()} training labels")
     return labels

@@ -21,8 +21,7 @@ from plgc.runtime.errors import SettingError
 Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
 Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.compute
 Kind = StrEnum("Kind", ["gcn", "sage", "gat", "gin", "sgc", "mlp"])  # plgc.method.encoder
-Condenser = StrEnum("Condenser", {name.replace("-", "_"): name for name in CONDENSERS})
-Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.seen
+Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.attributes
 TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol
 ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
 Engine = StrEnum("Engine", ["serial", "processes", "ray"])  # plgc.sources.engine
@@ -30,6 +29,16 @@ Partition = StrEnum("Partition", ["random", "metis", "skewed"])  # plgc.graphs.v
 Combination = StrEnum(  # plgc.downstream.combine
     "Combination", {"heads": "heads", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"}
 )
+
+
+class Condenser(StrEnum):
+    """The methods that condense, as :mod:`plgc.rivals.methods` has them."""
+
+    _ignore_ = "method"
+    plgc = "plgc"
+    for method in CONDENSERS[1:]:
+        vars()[method.replace("-", "_")] = method
+
 
 GRAPH_HELP = "A graph: a name from 'plgc data list', or a file: npz, edge list (CSV, TSV, Parquet), GraphML."
 

@@ -20,13 +20,12 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import Classifier, ClassifierSettings, train_classifier
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.seen import Seen, seen_of
 from plgc.graphs.views.inductive import training_split
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
-from plgc.runtime.compute import cpu_threads
+from plgc.runtime.compute import Compute, cpu_threads
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling
@@ -192,19 +191,18 @@ def condense_in_frame(
     labels: TrainingLabels | None = None,
     nodes: int,
     seed: int,
-    device: str = "cpu",
-    threads: int | None = None,
+    compute: Compute,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     settings: Any = None,
 ) -> CondensedGraph:
     """Condense with a rival's loop; :func:`plgc.rivals.methods.condense_with` explains the arguments."""
-    with cpu_threads(threads):
+    with cpu_threads(compute.threads):
         bare = bare_graph(graph, condensable=labels is None)
         # Labels are part of the file: it may only be scored on the split that they come from.
         split = {} if labels is None or attribute(graph, "train_mask") is None else training_split(graph)
         scaling = resolve_scaling(bare.x, "auto")
-        report = progress or silent
+        device, report = compute.device, progress or silent
         return loop(RivalRun(method, bare, labels, nodes, seed, scaling, device, report, checkpoint, settings, split))
 
 

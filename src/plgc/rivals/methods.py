@@ -7,6 +7,7 @@ used, so that reading the table costs nothing. :func:`condense_with` condenses w
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,9 +62,13 @@ class Method:
 
     @property
     def condense(self) -> Callable[..., CondensedGraph]:
-        """The function that condenses: ``condense(graph, nodes=…, seed=…, …)``, with ``labels=…`` if supervised."""
+        """The function that condenses: ``condense(graph, nodes=…, seed=…, compute=…, progress=…, checkpoint=…)``.
+
+        With ``labels=…`` if the method is supervised, and ``preset=…, release=…`` if it has presets. Options are given
+        as objects: the layer of :func:`plgc.condense` that takes plain keywords is left out.
+        """
         if self.condenser is not None:
-            return load(self.condenser)
+            return inspect.unwrap(load(self.condenser))
         if self.loop is None:
             raise SettingError(f"{self.name} does not condense ({self.about}): choose one of {', '.join(CONDENSERS)}")
         return partial(load("plgc.rivals.frame:condense_in_frame"), self.name, load(self.loop))
@@ -171,14 +176,6 @@ def condense_with(
         settings: settings of your own, instead of a preset or of the published ones.
         options: others of :func:`plgc.condense`, such as ``min_cluster``, for our method alone; None is not given.
     """
-    call = condense_call(name, labels=labels, preset=preset, settings=settings, **options)
-    return call(graph, nodes=nodes, seed=seed, device=device, threads=threads, progress=progress, checkpoint=checkpoint)
-
-
-def condense_call(
-    name: str, *, labels: TrainingLabels | None = None, preset: str = "default", settings: Any = None, **options: Any
-) -> Callable[..., CondensedGraph]:
-    """The call that condenses with a method; what the method cannot take is refused. See :func:`condense_with`."""
     method = method_named(name)
     condense = method.condense
     if method.supervised and labels is None:
@@ -188,8 +185,13 @@ def condense_call(
     options = {option: value for option, value in options.items() if value is not None}
     if options and not method.presets:
         raise SettingError(f"{name} does not take {next(iter(options))}, which is for plgc: leave it out")
+    from plgc.method.release import Release
+    from plgc.runtime.compute import Compute
+
+    arguments: dict[str, Any] = {"nodes": nodes, "seed": seed, "progress": progress, "checkpoint": checkpoint}
+    arguments["compute"] = Compute(device, threads, options.pop("memory", None), options.pop("precision", None))
     if method.presets:
-        options["preset"] = preset
-    options |= {"labels": labels} if method.supervised else {}
-    options |= {} if settings is None else {"settings": settings}
-    return partial(condense, **options)
+        arguments |= {"preset": preset, "release": Release(**options)}
+    arguments |= {"labels": labels} if method.supervised else {}
+    arguments |= {} if settings is None else {"settings": settings}
+    return condense(graph, **arguments)
