@@ -14,6 +14,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
+    @wraps(condense)
     def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
         plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
         bare = bare_graph(graph)
