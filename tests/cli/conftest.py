@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 from plgc.cli import main
 from plgc.graphs import citation_graph, save_npz
@@ -38,6 +40,14 @@ def _run(*arguments: object) -> Run:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
     return Run(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_built_once() -> Iterator[None]:
+    """Every call of the command line builds its commands from the signatures: half of the time that a refusal takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
