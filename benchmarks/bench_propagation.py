@@ -12,10 +12,9 @@ from torch_geometric.nn import GCNConv
 
 from bench_graphs import bench_graph
 from plgc.method.encoder import GCNLayer
-from plgc.sparse.adjacency import drop_edges
+from plgc.sparse.adjacency import drop_edges, propagate
 from plgc.sparse.inputs import Inputs, prepare
 from plgc.sparse.product import multiply
-from plgc.sparse.propagation import propagate
 
 WIDTH = 128
 COPIED = 2**26  # floats, beyond any cache

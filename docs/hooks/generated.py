@@ -1,4 +1,4 @@
-"""What the site shows and nobody writes: the reference of the command line, and two figures from the records."""
+"""Generated parts of the site: the reference of the command line, and two figures from the records."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FIGURES = {
     "few_labels": ("fig3", ("plgc", "whole")),
     "noisy_labels": ("fig4", ("plgc", "whole", "gcond", "gecc")),
 }
-EXAMPLES = re.compile(r"\x08?\n?Examples:\n((?: +plgc.*\n)+)")  # as they stand below a command's --help
+EXAMPLES = re.compile(r"\x08?\n?Examples:\n((?: +plgc.*\n)+)")  # as printed at the end of a command's --help
 INTRODUCTION = """# Command line
 
-What `--help` says, of every command. With `--json` exactly one JSON object is printed on stdout; progress goes to
-stderr. Exit codes: 0 done, 1 cannot be done as asked, 2 wrong usage, 130 interrupted.
+The `--help` text of every command. With `--json` exactly one JSON object is printed on stdout; progress goes to stderr.
+Exit codes: 0 success, 1 the command failed, 2 wrong usage, 130 interrupted.
 
 """
 
@@ -42,7 +42,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def command_page() -> str:
-    """The help of all commands as Markdown, by typer's own means."""
+    """The help of all commands as Markdown, made by typer."""
     command = typer.main.get_command(app)
     _, _, commands = get_docs_for_click(obj=command, ctx=typer.Context(command), name="plgc").partition("\n## ")
     return INTRODUCTION + EXAMPLES.sub(_fenced, "## " + commands)

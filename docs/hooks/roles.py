@@ -1,7 +1,7 @@
-"""Docstrings as the site shows them.
+"""Rewrites docstrings for the site.
 
-They name other objects as ``:func:`plgc.condense```: on the site such names become links where they can. And they have
-an ``Example:``, which griffe takes for code only in the plural.
+Roles such as ``:func:`plgc.condense``` become links if their target is on the site. The heading ``Example:`` becomes
+``Examples:``, the only form that griffe shows as code.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import griffe
 
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr):`(~?)([\w.]+)`")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
-SAME = {"plgc.condense": "plgc.method.condense.condense"}  # the function hides the module of its name
 
 
 class Roles(griffe.Extension):
     """Rewrites every docstring as it is read."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Turn roles into optional cross-references: a name that has no place on the site stays plain code."""
+        """Turn roles into optional cross-references: a name that is not on the site stays plain code."""
         if obj.docstring is not None:
             linked = ROLE.sub(lambda role: _link(role, obj), obj.docstring.value)
             obj.docstring.value = EXAMPLE.sub("Examples:", linked)
@@ -28,13 +27,13 @@ class Roles(griffe.Extension):
 
 def _link(role: re.Match[str], obj: griffe.Object) -> str:
     short, name = role.groups()
-    path = SAME.get(name, name) if name.startswith("plgc") else _absolute(name, obj)
+    path = name if name.startswith("plgc") else _absolute(name, obj)
     shown = name.rsplit(".", 1)[-1] if short else name
     return f'<autoref optional identifier="{path}"><code>{shown}</code></autoref>'
 
 
 def _absolute(name: str, obj: griffe.Object) -> str:
-    """The full path of a name that is written as the module, or the class, around it knows it."""
+    """The full path of a name that is relative to the module or class it is used in."""
     scope: griffe.Object | None = obj
     while scope is not None:
         if name.split(".")[0] in scope.members:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from plgc.artifact import condensed as artifact
 from plgc.artifact.condensed import FORMAT, SCHEMA, CondensedGraph
-from plgc.graphs.seen import Seen
+from plgc.graphs.attributes import Seen
 from plgc.method.settings import preset
 from plgc.runtime.container import MAX_HEADER, checksum
 from plgc.runtime.errors import ArtifactError

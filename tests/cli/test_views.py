@@ -15,7 +15,7 @@ import plgc
 from plgc.cli import options
 from plgc.cli.models import _evaluate_text
 from plgc.graphs import citation_graph, save_npz, split_edges, training_edges, training_labels, training_subgraph
-from plgc.graphs.seen import Seen
+from plgc.graphs.attributes import Seen
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import TASKS
 from plgc.rivals.methods import CONDENSERS, METHODS, condense_with

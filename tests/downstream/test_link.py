@@ -24,8 +24,8 @@ from plgc.downstream.tasks.link import (
 from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges, split_edges, undirected_edges
 from plgc.runtime.errors import SettingError
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
-from plgc.sparse.propagation import propagate
 
 QUICK = LinkSettings(epochs=30)
 

@@ -13,10 +13,10 @@ from torch_geometric.data import Data
 import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import citation_graph, load_graph, save_npz, standard, training_subgraph
+from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import strip_labels
 from plgc.graphs.derive import check_derived, checked_mark, derive_features, derived_of, mark_option
 from plgc.graphs.load import choose_split, is_path, open_graph
-from plgc.graphs.seen import Seen
 from plgc.graphs.views.partition import cut_parts, partition_nodes
 from plgc.runtime.errors import ArtifactError, GraphError, GraphNotFoundError, SettingError
 

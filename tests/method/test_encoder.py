@@ -8,9 +8,8 @@ from torch_geometric.utils import erdos_renyi_graph, to_dense_adj
 
 from plgc.method.encoder import GNN, KINDS
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Adjacency, build_adjacency
+from plgc.sparse.adjacency import Adjacency, build_adjacency, propagate
 from plgc.sparse.features import sparse_features
-from plgc.sparse.propagation import propagate
 
 NODES, WIDTH_IN, HIDDEN, WIDTH_OUT = 12, 7, 16, 8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import plgc
 from plgc.cli.options import Condenser
-from plgc.graphs.seen import Seen
+from plgc.graphs.attributes import Seen
 from plgc.report.facts.files import Balance
 from plgc.report.sections.provenance import command
 from plgc.rivals.methods import CONDENSERS

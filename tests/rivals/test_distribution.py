@@ -25,8 +25,8 @@ from plgc.rivals.distribution import (
 )
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
-from plgc.sparse.propagation import propagate
 
 
 def condense(graph: Data, labels: TrainingLabels, seed: int = 0, **settings: Any) -> CondensedGraph:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 
 
 @dataclass

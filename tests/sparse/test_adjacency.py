@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import Tensor
 
-from plgc.sparse.adjacency import Adjacency, build_adjacency, drop_edges
+from plgc.sparse.adjacency import Adjacency, build_adjacency, drop_edges, neighbor_sum, propagate, propagate_rows
 from plgc.sparse.features import sparse_features, times
-from plgc.sparse.propagation import neighbor_sum, propagate, propagate_rows
 
 WEIGHTS = st.one_of(st.just(0.0), st.floats(0.125, 8, width=32))
 

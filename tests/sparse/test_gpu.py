@@ -23,10 +23,9 @@ from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import embed, start_stage_one, train_epoch
 from plgc.runtime import checkpoint
 from plgc.sparse import gpu_product
-from plgc.sparse.adjacency import build_adjacency, drop_edges
+from plgc.sparse.adjacency import build_adjacency, drop_edges, propagate, propagate_rows
 from plgc.sparse.inputs import prepare
 from plgc.sparse.product import multiply
-from plgc.sparse.propagation import propagate, propagate_rows
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 AGREEMENT = 1e-2  # of X' and Ỹ made on a CPU and on a GPU, relative to their size: stated in docs/scale.md

@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 
 from plgc.runtime.errors import GraphError
 from plgc.sparse import inputs as inputs_module
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import SparseFeatures, mean_rows, sparse_features
 from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling, scale_rows
-from plgc.sparse.propagation import propagate
 
 # Half the values are zero, so that rows of zeros turn up.
 VALUES = st.one_of(st.just(0.0), st.floats(-100, 100, width=32).filter(lambda value: abs(value) > 1e-3))

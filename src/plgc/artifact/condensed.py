@@ -1,16 +1,16 @@
 """The condensed graph on disk: one safetensors file, described in a dozen lines.
 
-Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64 (how many original nodes each synthetic node stands
-for); then, from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
+Tensors: ``features`` X' [K, f] float32 and ``counts`` [K] int64, the number of original nodes per synthetic node;
+from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a supervised one, ``labels``: classes
 [K] int64 (−1: none) or soft labels [K, C] float32; and ``edge_index`` [2, E] int64 with ``edge_weight`` [E] float32
 where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
 (of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
 columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
 original the method saw, the split whose training nodes or labels it was given, and how its features were derived from
-edges where it had none of its own), ``settings``, ``nodes_requested``,
-``chosen`` (what was chosen from the graph itself), ``curves`` (losses), ``source`` (node, edge and feature counts of
-the original), ``fingerprint``, and a ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no
-time, no path, no host, no name.
+edges where it had none of its own), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
+itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
+``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
+name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
+from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
-from plgc.graphs.seen import ALL, Seen
 from plgc.runtime.container import read_sealed, seal
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically

@@ -135,7 +135,7 @@ def description(result: dict[str, Any]) -> str:
 
 def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]:
     """The original graph's counts, and what was done to what is published."""
-    from plgc.graphs.seen import Seen
+    from plgc.graphs.attributes import Seen
 
     settings, seen, pairs = result["settings"], seen_text(Seen.from_dict(result["seen"])), {}
     if {"nodes", "edges"} <= source.keys():

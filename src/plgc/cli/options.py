@@ -21,7 +21,7 @@ from plgc.runtime.errors import SettingError
 Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
 Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.compute
 Kind = StrEnum("Kind", ["gcn", "sage", "gat", "gin", "sgc", "mlp"])  # plgc.method.encoder
-Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.seen
+Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.attributes
 TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol
 ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
 Engine = StrEnum("Engine", ["serial", "processes", "ray"])  # plgc.sources.engine

@@ -21,7 +21,7 @@ from plgc.runtime.progress import Progress, progress_line, silent
 
 if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
-    from plgc.graphs.seen import Seen
+    from plgc.graphs.attributes import Seen
 
 LOG = logging.getLogger("plgc.cli")
 DETAIL, NOTICE, ERRORS = logging.DEBUG, logging.INFO, logging.ERROR

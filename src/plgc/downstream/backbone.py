@@ -20,9 +20,9 @@ from plgc.downstream.embedder import Embedder
 from plgc.method.encoder import GNN, KINDS
 from plgc.method.prototypes import unit_blocks
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

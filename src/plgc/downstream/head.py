@@ -15,9 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.downstream.embedder import unit_parts
-from plgc.runtime.ranges import check_ranges
-from plgc.sparse.adjacency import Adjacency
-from plgc.sparse.propagation import propagate
+from plgc.runtime.options import check_ranges
+from plgc.sparse.adjacency import Adjacency, propagate
 
 
 @dataclass(frozen=True)

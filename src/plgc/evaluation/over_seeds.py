@@ -18,9 +18,9 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import resolve_combination
 from plgc.evaluation.scoring import learn, score
+from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import load_graph
-from plgc.graphs.seen import Seen
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.graphs.width import check_width, feature_width

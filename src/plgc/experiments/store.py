@@ -18,10 +18,9 @@ from torch_geometric.data import Data
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import attribute, seen_of
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.seen import seen_of
 from plgc.method import settings as config
 from plgc.rivals.methods import condense_with, method_named
 from plgc.runtime.errors import ArtifactError

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import ALL, Seen, attribute, seen_of
 from plgc.graphs.check import check_content
 from plgc.graphs.load import unlabelled
-from plgc.graphs.seen import ALL, Seen, seen_of
 from plgc.graphs.standard import standard_form
 
 

@@ -19,9 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import attribute, seen_of
 from plgc.graphs.check import node_count
-from plgc.graphs.seen import seen_of
 from plgc.runtime.errors import GraphError, SettingError
 
 KINDS = ("fastrp",)

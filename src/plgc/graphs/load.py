@@ -16,13 +16,12 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from plgc.graphs import catalog
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derive_features, parse_features
 from plgc.graphs.formats import NPZ, format_by_suffix, format_of
 from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.stored import stored_files
-from plgc.graphs.seen import Seen, seen_of
 from plgc.graphs.standard import set_split, standard_form
 from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 

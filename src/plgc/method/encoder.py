@@ -14,9 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.runtime.errors import SettingError
-from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.adjacency import Adjacency, neighbor_sum, propagate, propagate_rows
 from plgc.sparse.features import Features, times
-from plgc.sparse.propagation import neighbor_sum, propagate, propagate_rows
 
 KINDS = ("gcn", "sage", "gat", "gin", "sgc", "mlp")
 

@@ -22,9 +22,9 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.method.prototypes import PseudoLabels, unit_blocks
 from plgc.method.stage_two import PROPAGATION_STEPS
 from plgc.runtime.errors import ArtifactError, SettingError
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import Features, StoredFeatures
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

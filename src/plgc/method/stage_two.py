@@ -13,9 +13,9 @@ from torch import Tensor
 from plgc.method.prototypes import PseudoLabels, unit_blocks
 from plgc.method.settings import SynthesisSettings
 from plgc.method.stage_one import StageOne
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import mean_rows
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 PROPAGATION_STEPS = 2
 

@@ -26,8 +26,8 @@ from plgc.method.encoder import glorot
 from plgc.rivals.coreset import class_counts, kcenter_nodes
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.optimizer_state import pack, unpack
-from plgc.runtime.ranges import check_ranges
-from plgc.sparse.propagation import propagate
+from plgc.runtime.options import check_ranges
+from plgc.sparse.adjacency import propagate
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import Classifier, ClassifierSettings, train_classifier
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
-from plgc.graphs.seen import Seen, seen_of
 from plgc.graphs.views.inductive import training_split
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
 from plgc.runtime.compute import Compute, cpu_threads

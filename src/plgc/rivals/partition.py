@@ -29,9 +29,9 @@ from plgc.rivals.clustering import cluster, spectral_embedding
 from plgc.rivals.coreset import class_shares
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 
 PRECISIONS = ("float32", "bfloat16")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

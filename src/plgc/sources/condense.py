@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import seen_of
 from plgc.graphs.load import load_graph
-from plgc.graphs.seen import seen_of
 from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
 from plgc.method.condense import check_size
 from plgc.method.release import Release

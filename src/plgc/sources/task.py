@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.bare import BareGraph, bare_graph, strip_labels
 from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.load import load_graph
-from plgc.graphs.seen import ALL, Seen
 from plgc.method.condense import choose_settings, condense
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import citation_graph, load_graph, split_edges, training_edges, training_subgraph, unseen_subgraph
-from plgc.graphs.seen import Seen
+from plgc.graphs.attributes import Seen
 from plgc.graphs.views.inductive import induced_subgraph, training_digest
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs import citation_graph, load_graph, split_edges, unlabelled
-from plgc.graphs.seen import Seen
+from plgc.graphs.attributes import Seen
 from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.runtime.errors import LabelError, SettingError
 

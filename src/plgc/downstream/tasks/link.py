@@ -28,7 +28,7 @@ from plgc.downstream.tasks.metrics import auroc, rank_scores
 from plgc.graphs.check import node_count
 from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 
 STREAMS = {"train": 0, "val": 1, "test": 2}  # every part of a split draws its non-edges from its own generator
 SLOPE, THRESHOLD = 10.0, 1 / 3  # before any training, a cosine above the threshold counts as an edge

@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
 from plgc.graphs.features import csr_features
-from plgc.graphs.seen import Seen
 from plgc.runtime.errors import GraphError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derived_of
-from plgc.graphs.seen import Seen
 from plgc.runtime.errors import GraphError, SettingError
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test

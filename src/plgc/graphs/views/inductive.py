@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import Seen, attribute
 from plgc.graphs.derive import derived_of
 from plgc.graphs.features import take_rows
-from plgc.graphs.seen import Seen
 from plgc.runtime.errors import GraphError, SettingError
 
 PER_NODE = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from plgc.method.encoder import GNN, GCNLayer
 from plgc.rivals.ctgc.settings import CTGCSettings
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import times
 from plgc.sparse.inputs import Inputs
-from plgc.sparse.propagation import propagate
 
 
 def column_mask(columns: int, rate: float, generator: torch.Generator) -> Tensor:

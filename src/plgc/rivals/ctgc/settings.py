@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plgc.graphs.catalog import normalised
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 from plgc.sparse.inputs import SCALINGS
 
 MATCHES = ("mse", "contrast")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plgc.graphs.catalog import normalised
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 
 
 @dataclass(frozen=True)

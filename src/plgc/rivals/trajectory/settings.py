@@ -8,7 +8,7 @@ import torch
 
 from plgc.graphs.catalog import normalised
 from plgc.runtime.errors import SettingError
-from plgc.runtime.ranges import check_ranges
+from plgc.runtime.options import check_ranges
 
 CHOICES = ("gcn", "kernel")
 OPTIMIZERS = ("sgd", "adam")
