@@ -13,6 +13,7 @@ import importlib
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
 from plgc.graphs.bare import BareGraph, bare_graph
+from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -84,7 +86,7 @@ def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = remember(plgc.condense)
         patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.method.condense.condense", shared)
+        patch.setitem(METHODS, "plgc", replace(METHODS["plgc"], condenser=shared))
         yield
 
 
