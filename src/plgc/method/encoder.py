@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plgc.runtime.errors import SettingError
 from plgc.sparse.adjacency import Adjacency, neighbor_sum, propagate, propagate_rows
 from plgc.sparse.features import Features, times
 
