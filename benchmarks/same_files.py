@@ -14,6 +14,7 @@ same and whose descriptions differ are named, and do not count as different.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -121,6 +122,7 @@ def main() -> int:
     cases = case_names()
     if given.cases:
         cases = [name for name in cases if name.startswith(tuple(given.cases.split(",")))]
+    made_by = hashlib.sha256(CHILD.read_bytes()).hexdigest()[:8]  # what is kept belongs to these very cases
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         keep = (given.keep or work / "made").resolve()
@@ -128,7 +130,7 @@ def main() -> int:
         for number, version in enumerate((given.old, given.new)):
             source, name = source_of(version, work)
             temporarily = not given.keep or name.endswith("+") or any(made_name == name for made_name, _ in made)
-            into = (work / f"{number}-{name}") if temporarily else keep / f"{name}-{given.threads}"
+            into = (work / f"{number}-{name}") if temporarily else keep / f"{name}-{given.threads}-{made_by}"
             into.mkdir(parents=True, exist_ok=True)
             make(source, into, keep / "graphs", given.threads, cases)
             made.append((name, into))

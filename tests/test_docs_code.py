@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -69,6 +70,7 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
+    @wraps(condense)
     def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
         plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
         bare = bare_graph(graph)
@@ -207,6 +209,13 @@ def worth_running(name: str, parameters: dict[str, Any]) -> bool:
     return not missing
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds examples of decorated functions too."""
+
+    def _from_module(self, module: Any, object: Any) -> bool:
+        return super()._from_module(module, inspect.unwrap(object) if callable(object) else object)  # pyright: ignore
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=[str(path.relative_to(ROOT / "src")) for path in EXAMPLES])
 def test_docstring_examples(path: Path, folder: Path) -> None:
     assert "+SKIP" not in path.read_text(encoding="utf-8"), "an example that is not run may be wrong"
@@ -217,7 +226,7 @@ def test_docstring_examples(path: Path, folder: Path) -> None:
         pytest.skip(str(error))
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module):
+    for test in Finder(exclude_empty=True).find(module):
         runner.run(test, out=said.append)
     assert runner.tries > 0
     assert runner.failures == 0, "".join(said)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from quick_rivals import CLASSES, FEATURES, NODES, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -17,6 +16,7 @@ from plgc.rivals import coreset
 from plgc.rivals.frame import RivalRun
 from plgc.rivals.gradient import condense as gradient
 from plgc.rivals.trajectory import condense as trajectory
+from quick_rivals import CLASSES, FEATURES, NODES, condense
 
 KNOWN: dict[tuple[str, str, int], Tensor] = {}
 

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick_rivals import NODES, condense
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
@@ -14,6 +13,7 @@ from torch_geometric.data import Data
 from plgc.graphs import training_labels
 from plgc.rivals.coarsening import coarse_edges, coarse_features, coarse_labels, coarsen
 from plgc.runtime.errors import LabelError, SettingError
+from quick_rivals import NODES, condense
 
 
 def edges(pairs: list[tuple[int, int]]) -> Tensor:

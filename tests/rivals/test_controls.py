@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from quick_rivals import FEATURES, KEPT, NODES, OURS
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -23,6 +22,7 @@ from plgc.rivals.controls import (
 from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import prepare
+from quick_rivals import FEATURES, KEPT, NODES, OURS
 
 
 def embedding(name: str, graph: Data, **options: Any) -> Tensor:

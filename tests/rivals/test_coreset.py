@@ -9,7 +9,6 @@ import torch
 from hypothesis import given as given_some
 from hypothesis import settings
 from hypothesis import strategies as st
-from quick_rivals import KEPT, NODES, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -19,6 +18,7 @@ from plgc.graphs.bare import bare_graph
 from plgc.rivals.coreset import class_output, class_shares, herding_nodes, kcenter_nodes, random_nodes
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
+from quick_rivals import KEPT, NODES, condense
 
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=8)
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from quick_rivals import KEPT, NODES, QUICK, condense
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
@@ -47,6 +46,7 @@ from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.progress import silent
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import prepare
+from quick_rivals import KEPT, NODES, QUICK, condense
 
 SETTINGS = QUICK["ctgc"]
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from quick_rivals import CLASSES, KEPT, NODES, QUICK
-from quick_rivals import condense as quick
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -27,6 +25,8 @@ from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
+from quick_rivals import CLASSES, KEPT, NODES, QUICK
+from quick_rivals import condense as quick
 
 
 def condense(graph: Data, labels: TrainingLabels, seed: int = 0, **settings: Any) -> CondensedGraph:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from quick_rivals import CLASSES
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -28,6 +27,7 @@ from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
+from quick_rivals import CLASSES
 
 HIDDEN = 8
 SMALL = ExpertSettings(experts=3, epochs=12, hidden=HIDDEN)

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from quick_rivals import CLASSES, KEPT, NODES, QUICK, condense
 from torch_geometric.data import Data
 
 import plgc
@@ -16,6 +15,7 @@ from plgc.graphs.bare import bare_graph
 from plgc.graphs.views.inductive import training_digest
 from plgc.rivals.frame import RivalRun, labelled_artifact
 from plgc.runtime.errors import GraphError
+from quick_rivals import CLASSES, KEPT, NODES, QUICK, condense
 
 
 def start(graph: Data, labels: TrainingLabels | None, **change: object) -> RivalRun:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from quick_rivals import GRADIENT, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -33,6 +32,7 @@ from plgc.rivals.gradient.settings import DENSE, GradientSettings, published_set
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
+from quick_rivals import GRADIENT, condense
 
 METHODS = ("dc-graph", "gcond", "gcond-x")
 

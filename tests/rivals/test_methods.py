@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from quick_rivals import CLASSES, FEATURES, KEPT, NODES, QUICK, condense
 from torch_geometric.data import Data
 
 import plgc
@@ -18,6 +17,7 @@ from plgc.cli.options import Condenser
 from plgc.graphs import TrainingLabels, training_labels
 from plgc.rivals.methods import CONDENSERS, METHODS, TABLE, Method, condense_with, load, method_named
 from plgc.runtime.errors import LabelError, SettingError
+from quick_rivals import CLASSES, FEATURES, KEPT, NODES, QUICK, condense
 
 Made = dict[str, plgc.CondensedGraph]
 SUPERVISED = tuple(name for name in CONDENSERS if METHODS[name].supervised)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from quick_rivals import condense
 from sklearn.cluster import KMeans
 from sklearn.metrics import f1_score
 from torch import Tensor
@@ -27,6 +26,7 @@ from plgc.rivals.partition import (
 )
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import prepare
+from quick_rivals import condense
 
 NODES, KEPT, CLASSES = 240, 24, 3
 METHODS = pytest.mark.parametrize("method", ["cgc-x", "gecc"])

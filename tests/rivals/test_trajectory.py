@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from quick_rivals import CLASSES, EXPERT, GEOM, KEPT, SFGC, condense
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -24,6 +23,7 @@ from plgc.rivals.trajectory.settings import PUBLISHED, TrajectorySettings, publi
 from plgc.rivals.trajectory.student import matching_loss, student_error
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs, prepare, scale_rows
+from quick_rivals import CLASSES, EXPERT, GEOM, KEPT, SFGC, condense
 
 BOTH = pytest.mark.parametrize(("method", "settings"), [("sfgc", SFGC), ("geom", GEOM)])
 
