@@ -70,7 +70,6 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
-    @wraps(condense)
     def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
         plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
         bare = bare_graph(graph)
