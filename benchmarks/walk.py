@@ -129,7 +129,9 @@ def measure(graph: str, nodes: int) -> dict[str, Any]:
 def steps_to_add_a_method() -> int:
     """The numbered steps of the guide that comes with this version."""
     guide = PACKAGE.parents[1] / "docs" / "add_a_method.md"
-    return len(re.findall(r"^(?:## )?\d+\. ", guide.read_text(encoding="utf-8"), re.MULTILINE)) if guide.is_file() else 0
+    return (
+        len(re.findall(r"^(?:## )?\d+\. ", guide.read_text(encoding="utf-8"), re.MULTILINE)) if guide.is_file() else 0
+    )
 
 
 def table(found: dict[str, Any]) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from plgc.method.prototypes import PseudoLabels, read_pseudo_labels
 from plgc.method.settings import Branch, PseudoLabelSettings
-from plgc.method.stage_one import StageOne, start_stage_one
+from plgc.method.stage_one import PseudoLabels, StageOne, read_pseudo_labels, start_stage_one
 from plgc.sparse.inputs import Inputs
 
 BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))

@@ -14,7 +14,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from functools import wraps
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.cli import UsageError, app, main
 from plgc.graphs import citation_graph, list_graphs, save_npz
 from plgc.graphs.bare import BareGraph, bare_graph
+from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import MissingExtraError
 from plgc.sparse.inputs import fingerprint
 
@@ -69,7 +70,6 @@ def remember(condense: Callable[..., CondensedGraph]) -> Callable[..., Condensed
     """The same function, which does the same work once: many pages condense the same graph."""
     made: dict[tuple[Any, ...], CondensedGraph] = {}
 
-    @wraps(condense)
     def condense_once(graph: Data | BareGraph, **options: Any) -> CondensedGraph:
         plain = {name: value for name, value in options.items() if name not in ("progress", "checkpoint")}
         bare = bare_graph(graph)
@@ -87,7 +87,7 @@ def _condense_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shared = remember(plgc.condense)
         patch.setattr(plgc, "condense", shared)
-        patch.setattr("plgc.method.condense.condense", shared)
+        patch.setitem(METHODS, "plgc", replace(METHODS["plgc"], condenser=shared))
         yield
 
 

@@ -121,7 +121,7 @@ def test_table_of_a_part(done: dict[str, Any], run: Any) -> None:
 def test_graphs_that_are_not_here_are_left_out_and_named(here: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from plgc.graphs import catalog
 
-    monkeypatch.setattr(catalog, "DOWNLOADS", {})
+    monkeypatch.setattr(catalog, "DOWNLOADS", {})  # nothing can be downloaded
     part = ("--methods", "propagated_features", "--seeds", 1, "--jobs", 1)
     found = run("experiment", "run", "table4", "--datasets", "cora,pubmed", *part, "--json").result
     assert (found["cells"], found["run"], list(found["unavailable"])) == (1, 1, ["pubmed"])

@@ -10,7 +10,7 @@ import plgc
 from plgc.downstream.backbone import BackboneSettings, propagated_features, reconstruct
 from plgc.downstream.embedder import unit_parts
 from plgc.method.encoder import KINDS
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.sparse.inputs import prepare
 

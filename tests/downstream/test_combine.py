@@ -19,7 +19,7 @@ from plgc.downstream.combine import (
     resolve_combination,
     resolve_weights,
 )
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
 
 FEW = BackboneSettings(hidden=64, steps=20)

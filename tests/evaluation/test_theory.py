@@ -20,9 +20,8 @@ import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.evaluation import theory
 from plgc.graphs import citation_graph
-from plgc.method.prototypes import unit_blocks
 from plgc.method.settings import Branch, PseudoLabelSettings
-from plgc.method.stage_one import embed, start_stage_one, train_epoch
+from plgc.method.stage_one import embed, start_stage_one, train_epoch, unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
 from quick import quick

@@ -15,8 +15,8 @@ from plgc.method import settings as config
 from plgc.method.batches import TrainingGraph, batch_size, draw_batch, take_nodes
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.method.stage_one import embed, start_stage_one, train_epoch
-from plgc.runtime.compute import parse_memory
 from plgc.runtime.errors import SettingError
+from plgc.runtime.options import parse_memory
 from plgc.sparse.features import SparseFeatures
 from plgc.sparse.inputs import Inputs, prepare
 from stages import pseudo_labels

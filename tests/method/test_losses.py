@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.method.losses import decorrelation_loss, prototype_scores, standardize, swapped_prediction_loss
-from plgc.method.prototypes import unit_blocks
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import embed, train_epoch
+from plgc.method.stage_one import embed, train_epoch, unit_blocks
 from plgc.sparse.inputs import Inputs
 from stages import begin, pseudo_labels
 

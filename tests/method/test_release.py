@@ -11,10 +11,9 @@ from torch_geometric.data import Data
 import plgc
 from plgc.artifact.members import told_of_members
 from plgc.graphs import citation_graph, load_graph, unlabelled
-from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.release import clip_rows, merge_small_clusters, privatise, shared_values
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
-from plgc.method.stage_one import embed, start_stage_one, train_epoch
+from plgc.method.stage_one import PseudoLabels, embed, read_pseudo_labels, start_stage_one, train_epoch, unit_blocks
 from plgc.method.stage_two import start_features
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare

@@ -19,8 +19,8 @@ from plgc.method.settings import (
     SynthesisSettings,
     preset,
 )
-from plgc.runtime.compute import PRECISIONS, Compute
 from plgc.runtime.errors import SettingError
+from plgc.runtime.options import PRECISIONS, Compute
 from plgc.sparse.inputs import SCALINGS
 
 NAN = float("nan")

@@ -6,8 +6,7 @@ import torch.nn.functional as F
 
 from plgc.method.losses import standardize
 from plgc.method.model_choice import twin_agreement
-from plgc.method.prototypes import spread_rows, unit_blocks
-from plgc.method.stage_one import embed
+from plgc.method.stage_one import embed, spread_rows, unit_blocks
 from plgc.sparse.inputs import Inputs
 from stages import begin, pseudo_labels
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.method.prototypes import PseudoLabels, read_pseudo_labels
 from plgc.method.settings import Branch, PseudoLabelSettings, SynthesisSettings
-from plgc.method.stage_one import StageOne, embed, start_stage_one, train_epoch
+from plgc.method.stage_one import PseudoLabels, StageOne, embed, read_pseudo_labels, start_stage_one, train_epoch
 from plgc.method.stage_two import refine_features, start_features
 from plgc.sparse.inputs import Inputs, prepare
 

@@ -29,7 +29,7 @@ from plgc.graphs import check_structure, citation_graph, load_graph, save_npz
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.rivals.methods import condense_with
 from plgc.runtime.checkpoint import Checkpoint
-from plgc.runtime.container import seal
+from plgc.runtime.container import container_bytes
 from plgc.runtime.errors import ArtifactError, GraphError, PLGCError
 from plgc.sources.manifest import open_sources
 
@@ -285,7 +285,7 @@ def test_a_model_that_claims_to_be_larger_than_its_file_is_not_built(valid: dict
         {"backbone": {**description["backbone"], "layers": 9}},
     ):
         path = tmp_path / "model.safetensors"
-        path.write_bytes(seal(load(content), {**description, **change}))
+        path.write_bytes(container_bytes(load(content), {**description, **change}))
         with pytest.raises(ArtifactError, match="is damaged: it describes"):
             plgc.load_model(path)
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
-from plgc.runtime.container import read_sealed, seal
+from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT = "plgc-condensed-graph"
 SCHEMA = 3  # 2 had no checksum; 1 knew neither labels nor edges, and no method but ours; both are still read
-SEALED = 3  # the first with a checksum
+CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -115,7 +115,7 @@ class CondensedGraph:
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        return seal(tensors, header, allow_nan=False)
+        return container_bytes(tensors, header, allow_nan=False)
 
     def to_pyg(self) -> Data:
         """As a PyG ``Data``; see :func:`plgc.artifact.export.to_pyg`."""
@@ -138,7 +138,7 @@ class CondensedGraph:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> CondensedGraph:
         """Open a file made by :meth:`save`; anything else is refused with the reason."""
-        tensors, header = read_sealed(path, (FORMAT,), SCHEMA, SEALED)
+        tensors, header = read_container(path, (FORMAT,), SCHEMA, CHECKSUM_SINCE)
         try:
             json.dumps(
                 header, allow_nan=False

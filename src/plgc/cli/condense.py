@@ -111,7 +111,7 @@ class ReleaseOptions:
 
 
 class ComputeOptions:
-    """What is computed with: :class:`plgc.runtime.compute.Compute`."""
+    """What is computed with: :class:`plgc.runtime.options.Compute`."""
 
     memory: Annotated[
         str | None,
@@ -186,7 +186,7 @@ def condense(
         check_writable(checkpoint / "checkpoint")
     from plgc.graphs.bare import strip_labels
     from plgc.method.release import Release
-    from plgc.runtime.compute import Compute
+    from plgc.runtime.options import Compute
 
     arguments: dict[str, Any] = {"seed": seed, "compute": Compute(**compute)}
     if record.presets:

@@ -18,7 +18,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import Target, combine_sources, reference_source, resolve_combination, rotate_target
 from plgc.downstream.embedder import Embedder
 from plgc.method.encoder import GNN, KINDS
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import check_ranges
 from plgc.sparse.adjacency import propagate

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.width import SAME_FEATURES, check_width
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 
 COMBINATIONS = ("heads", "procrustes", "shared-seed", "sum")

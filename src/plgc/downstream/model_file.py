@@ -15,7 +15,7 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.downstream.backbone import Backbone, BackboneSettings
 from plgc.downstream.names import Names
-from plgc.runtime.container import read_sealed, seal
+from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import write_atomically
 
@@ -47,7 +47,7 @@ def save_model(path: str | os.PathLike[str], kind: str, backbone: Backbone, head
     }
     tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
     tensors |= {f"head.{name}": value for name, value in vars(head).items() if isinstance(value, Tensor)}
-    return write_atomically(path, seal(tensors, header))
+    return write_atomically(path, container_bytes(tensors, header))
 
 
 def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[str, Backbone, Any, Names]:
@@ -60,7 +60,7 @@ def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[
     Raises:
         ArtifactError: the file cannot be opened, is not a model, or its parts do not fit.
     """
-    tensors, header = read_sealed(path, tuple(heads), SCHEMA, CHECKSUM_SINCE)
+    tensors, header = read_container(path, tuple(heads), SCHEMA, CHECKSUM_SINCE)
     try:
         backbone = _read_backbone(header, _under("backbone.", tensors))
         if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):

@@ -28,7 +28,7 @@ from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.check import node_count
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import prepare, resolve_scaling
 

@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings, reconstruct
-from plgc.method.prototypes import unit_blocks
+from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 
 

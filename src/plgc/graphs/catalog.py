@@ -20,11 +20,12 @@ import numpy as np
 from torch_geometric.data import Data
 
 from plgc.graphs.check import node_count
-from plgc.graphs.download import CACHE_VARIABLE, DOWNLOADS, Download, cache_folder, compact
+from plgc.graphs.download import DOWNLOADS, Download, compact
 from plgc.graphs.formats.arrays import read_meta
 from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.synthetic import citation_graph
 from plgc.runtime.errors import GraphError, GraphNotFoundError
+from plgc.runtime.files import CACHE_VARIABLE, cache_folder
 
 DATA_VARIABLE = "PLGC_DATA"
 EMBEDDED = "demo"

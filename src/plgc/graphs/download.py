@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from torch_geometric.data import Data
 from plgc.graphs.check import MASKS
 from plgc.graphs.features import as_features
 
-CACHE_VARIABLE = "PLGC_CACHE"
 ARXIV_URL = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 HETEROPHILOUS = "HeterophilousGraphDataset"
 SPARSE_BELOW = 0.4  # downloaded features with a smaller share of non-zeros are stored as CSR
@@ -34,14 +32,6 @@ class Download:
     features: int
     classes: int
     fetch: Callable[[Path], Data]
-
-
-def cache_folder() -> Path:
-    """``$PLGC_CACHE``, else ``plgc`` in the user's cache folder; it need not exist yet."""
-    if os.environ.get(CACHE_VARIABLE):
-        return Path(os.path.expanduser(os.environ[CACHE_VARIABLE]))
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "plgc"
 
 
 def compact(data: Data) -> Data:

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
 from plgc.method.model_choice import choose_encoders
-from plgc.method.prototypes import PseudoLabels
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
-from plgc.method.stage_one import StageOne, embed, start_stage_one, train_epoch
+from plgc.method.stage_one import PseudoLabels, StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import synthesise
 
 

@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from plgc.graphs.features import row_entries, take_rows
-from plgc.method.prototypes import PseudoLabels, read_pseudo_labels, unit_blocks
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import SAMPLE, StageOne, embed
-from plgc.runtime.compute import UNITS
+from plgc.method.stage_one import SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
+from plgc.runtime.options import UNITS
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features
 from plgc.sparse.inputs import Inputs

@@ -17,9 +17,8 @@ from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
 from plgc.runtime.checkpoint import checkpoint_in
-from plgc.runtime.compute import Compute, check_precision, cpu_threads
 from plgc.runtime.errors import SettingError
-from plgc.runtime.options import accepts
+from plgc.runtime.options import Compute, accepts, check_precision, cpu_threads
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling
 
@@ -53,7 +52,7 @@ def condense(
         checkpoint: a folder for checkpoints; the same call resumes from there after a crash, and ends with the same
             bytes. Checkpoints of another graph, seed or setting are left alone. A finished run removes its own.
         compute: its fields are given as plain keywords: ``device``, ``threads``, ``memory`` and ``precision``
-            (:class:`plgc.runtime.compute.Compute`). With ``memory``, a graph that does not fit, and on a CPU one with
+            (:class:`plgc.runtime.options.Compute`). With ``memory``, a graph that does not fit, and on a CPU one with
             more than 32,768 nodes, is trained on in mini-batches; the file records ``chosen["batch_nodes"]``.
         release: likewise ``min_cluster``, ``max_share``, ``clip``, ``noise`` and ``fingerprint``
             (:class:`plgc.method.release.Release`).

@@ -17,8 +17,6 @@ from plgc.runtime.errors import SettingError
 from plgc.sparse.adjacency import Adjacency, neighbor_sum, propagate, propagate_rows
 from plgc.sparse.features import Features, times
 
-KINDS = ("gcn", "sage", "gat", "gin", "sgc", "mlp")
-
 
 def glorot(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
     """A Glorot-uniform weight matrix drawn from an explicit generator."""
@@ -42,7 +40,7 @@ def _propagated(x: Features, weight: Tensor, adjacency: Adjacency | None, steps:
 
 
 class Linear(nn.Module):
-    """H W + b, without a look at the graph."""
+    """H W + b: every node by itself, without the graph."""
 
     def __init__(self, width_in: int, width_out: int, generator: torch.Generator):
         super().__init__()
@@ -112,9 +110,9 @@ class GINLayer(nn.Module):
 class GATLayer(nn.Module):
     """Attention over the closed neighbourhood (Veličković et al., 2018), heads side by side in the output."""
 
-    def __init__(self, width_in: int, width_out: int, heads: int, generator: torch.Generator):
+    def __init__(self, width_in: int, width_out: int, generator: torch.Generator):
         super().__init__()
-        self.heads = heads
+        self.heads = heads = math.gcd(8, width_out)
         self.weight = glorot(width_in, width_out, generator)
         self.source = glorot(heads, width_out // heads, generator)
         self.target = glorot(heads, width_out // heads, generator)
@@ -142,6 +140,17 @@ class GATLayer(nn.Module):
         return (mixed / total[..., None]).flatten(1) + self.bias
 
 
+LAYERS: dict[str, type[nn.Module]] = {
+    "gcn": GCNLayer,
+    "sage": SAGELayer,
+    "gat": GATLayer,
+    "gin": GINLayer,
+    "sgc": SGCLayer,
+    "mlp": Linear,
+}
+KINDS = tuple(LAYERS)
+
+
 class GNN(nn.Module):
     """A stack of layers of one kind with ReLU and dropout between them.
 
@@ -167,6 +176,8 @@ class GNN(nn.Module):
         generator: torch.Generator,
     ):
         super().__init__()
+        if kind not in LAYERS:
+            raise SettingError(f"unknown GNN kind {kind!r}: choose one of {', '.join(KINDS)}")
         self.kind = kind
         self.dropout = dropout
         if kind == "sgc":
@@ -174,7 +185,7 @@ class GNN(nn.Module):
             return
         widths = [width_in] + [hidden] * (layers - 1) + [width_out]
         self.layers = nn.ModuleList(
-            _layer(kind, before, after, generator) for before, after in itertools.pairwise(widths)
+            LAYERS[kind](before, after, generator) for before, after in itertools.pairwise(widths)
         )
 
     def forward(
@@ -207,19 +218,3 @@ class GNN(nn.Module):
 
     def _between(self, hidden: Tensor) -> Tensor:
         return F.dropout(torch.relu(hidden), self.dropout, self.training)
-
-
-def _layer(kind: str, width_in: int, width_out: int, generator: torch.Generator) -> nn.Module:
-    match kind:
-        case "gcn":
-            return GCNLayer(width_in, width_out, generator)
-        case "mlp":
-            return Linear(width_in, width_out, generator)
-        case "sage":
-            return SAGELayer(width_in, width_out, generator)
-        case "gin":
-            return GINLayer(width_in, width_out, generator)
-        case "gat":
-            heads = math.gcd(8, width_out)
-            return GATLayer(width_in, width_out, heads, generator)
-    raise SettingError(f"unknown GNN kind {kind!r}: choose one of {', '.join(KINDS)}")

@@ -24,25 +24,21 @@ def choose_encoders(graph: TrainingGraph, settings: CondenseSettings, seed: int,
     if len(settings.ladder) == 1:
         return settings.ladder[0].branches
     if run.agreement is None:
-        run.agreement = _train_twins(graph.for_model_choice, settings, seed, run)
+        # Without ℓ_swap the twins do not depend on K: one graph always gets one choice for one seed.
+        rules, graph = settings.pseudo_labels, graph.for_model_choice
+        rules = replace(rules, swap=0.0) if rules.decorrelation > 0 else rules
+        twins = start_stage_one(graph.reference, 2, (settings.probe, settings.probe), rules, seed)
+        run.resume("twins", twins)
+        while run.twin_epochs < settings.probe_epochs:
+            train_epoch(twins, graph.next_batch(twins.generator))
+            run.twin_epochs += 1
+            run.save(twins)
+            run.report(f"twin encoders, epoch {run.twin_epochs} of {settings.probe_epochs}")
+        run.agreement = twin_agreement(embed(twins, graph.reference), twins.blocks)
     agreement = run.agreement
     rung = next(rung for rung in settings.ladder if agreement >= rung.agreement)
     run.report(f"twin encoders agree {agreement:.1%}: using {len(rung.branches)} encoder(s)")
     return rung.branches
-
-
-def _train_twins(graph: TrainingGraph, settings: CondenseSettings, seed: int, run: Run) -> float:
-    # Without ℓ_swap the twins do not depend on K: one graph always gets one choice for one seed.
-    rules = settings.pseudo_labels
-    rules = replace(rules, swap=0.0) if rules.decorrelation > 0 else rules
-    twins = start_stage_one(graph.reference, 2, (settings.probe, settings.probe), rules, seed)
-    run.resume("twins", twins)
-    while run.twin_epochs < settings.probe_epochs:
-        train_epoch(twins, graph.next_batch(twins.generator))
-        run.twin_epochs += 1
-        run.save(twins)
-        run.report(f"twin encoders, epoch {run.twin_epochs} of {settings.probe_epochs}")
-    return twin_agreement(embed(twins, graph.reference), twins.blocks)
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.method.prototypes import PseudoLabels, unit_blocks
+from plgc.method.stage_one import PseudoLabels, unit_blocks
 from plgc.method.stage_two import PROPAGATION_STEPS
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.sparse.adjacency import propagate

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from plgc.method.encoder import KINDS
-from plgc.runtime.compute import PRECISIONS
 from plgc.runtime.errors import SettingError
-from plgc.runtime.options import check_ranges
+from plgc.runtime.options import PRECISIONS, check_ranges
 from plgc.sparse.inputs import SCALINGS
 
 T = TypeVar("T")

@@ -10,9 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from plgc.method.prototypes import PseudoLabels, unit_blocks
 from plgc.method.settings import SynthesisSettings
-from plgc.method.stage_one import StageOne
+from plgc.method.stage_one import PseudoLabels, StageOne, unit_blocks
 from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import mean_rows
 from plgc.sparse.inputs import Inputs

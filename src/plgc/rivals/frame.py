@@ -25,7 +25,7 @@ from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.views.inductive import training_split
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
-from plgc.runtime.compute import Compute, cpu_threads
+from plgc.runtime.options import Compute, cpu_threads
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling

@@ -186,7 +186,7 @@ def condense_with(
     if options and not method.presets:
         raise SettingError(f"{name} does not take {next(iter(options))}, which is for plgc: leave it out")
     from plgc.method.release import Release
-    from plgc.runtime.compute import Compute
+    from plgc.runtime.options import Compute
 
     arguments: dict[str, Any] = {"nodes": nodes, "seed": seed, "progress": progress, "checkpoint": checkpoint}
     arguments["compute"] = Compute(device, threads, options.pop("memory", None), options.pop("precision", None))

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
-from plgc.runtime.container import read_sealed, seal
+from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError, remove_leftovers, write_atomically
 
@@ -110,7 +110,7 @@ class Checkpoint:
         if self.path is None or not self.path.exists():
             return None
         try:
-            tensors, header = read_sealed(self.path, (FORMAT,), SCHEMA, SCHEMA)
+            tensors, header = read_container(self.path, (FORMAT,), SCHEMA, SCHEMA)
         except ArtifactError:
             return None
         if (header["schema"], header.get("key")) != (SCHEMA, self.key) or not isinstance(header.get("values"), dict):
@@ -144,7 +144,7 @@ class Checkpoint:
         if self.place is not None:
             self.place.files.add(self.path)  # before it is there, lest an interrupt come between
         try:
-            write_atomically(self.path, seal(tensors, header))
+            write_atomically(self.path, container_bytes(tensors, header))
         except (WriteError, SettingError):
             if self.place is None or self.place.asked:
                 raise

@@ -27,7 +27,7 @@ MAX_HEADER = 8 * 2**20  # bytes; descriptions of real files have some thousands
 CHECKSUM = "checksum"
 
 
-def seal(tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, allow_nan: bool = True) -> bytes:
+def container_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, allow_nan: bool = True) -> bytes:
     """The content of a file; equal tensors and descriptions give equal bytes."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     plain = json.loads(json.dumps(description, sort_keys=True, allow_nan=allow_nan))
@@ -49,8 +49,8 @@ def checksum(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> s
     return digest.hexdigest()
 
 
-def read_sealed(
-    path: str | os.PathLike[str], expected: tuple[str, ...], schema: int, sealed_from: int
+def read_container(
+    path: str | os.PathLike[str], expected: tuple[str, ...], schema: int, checksum_since: int
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read one of our files: its tensors and its description.
 
@@ -58,7 +58,7 @@ def read_sealed(
         path: the file.
         expected: formats that will do.
         schema: the newest schema that is understood.
-        sealed_from: the first schema whose files have a checksum.
+        checksum_since: the first schema whose files have a checksum.
 
     Raises:
         ArtifactError: there is no such file, it is damaged, or it is none of those.
@@ -73,7 +73,7 @@ def read_sealed(
         with safe_open(path, framework="pt") as file:
             header = check_format(path, _describe(path, file.metadata() or {}), expected, schema)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        sound = header["schema"] < sealed_from or header.get(CHECKSUM) == checksum(tensors, header)
+        sound = header["schema"] < checksum_since or header.get(CHECKSUM) == checksum(tensors, header)
     except ArtifactError:
         raise
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError, RecursionError) as error:

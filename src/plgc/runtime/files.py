@@ -1,8 +1,7 @@
 """Files are written whole or not at all: to a temporary neighbour, flushed to disk, then renamed.
 
-Whoever reads sees the old file or the new one, also where two processes write the same one: the last to finish stays. A
-process that is killed while it writes leaves its temporary file behind; the next one that writes there removes it, once
-it is old enough to be nobody's.
+A reader sees the old file or the new one. Where two processes write the same file, the one of the last to finish stays.
+A process that is killed while it writes leaves its temporary file behind; a later write in the same folder removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from pathlib import Path
 from plgc.runtime.errors import PLGCError, SettingError
 
 PART, ENDING = ".plgc-", ".part"  # how the names of temporary files begin and end
-STALE = 24 * 3600.0  # seconds after which nobody writes to a temporary file any more
+STALE = 24 * 3600.0  # seconds after which a temporary file is left over from a process that has ended
+CACHE_VARIABLE = "PLGC_CACHE"
 
 
 class WriteError(PLGCError, OSError):
@@ -109,3 +109,11 @@ def _settle(folder: Path) -> None:
         finally:
             os.close(handle)
     remove_leftovers(folder)
+
+
+def cache_folder() -> Path:
+    """``$PLGC_CACHE``, else ``plgc`` in the user's cache folder; it need not exist yet."""
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.path.expanduser(os.environ[CACHE_VARIABLE]))
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "plgc"

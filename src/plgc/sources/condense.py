@@ -17,9 +17,8 @@ from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
 from plgc.method.condense import check_size
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
-from plgc.runtime.compute import Compute
 from plgc.runtime.errors import GraphNotFoundError, SettingError
-from plgc.runtime.options import accepts
+from plgc.runtime.options import Compute, accepts
 from plgc.runtime.progress import Progress
 from plgc.sources.engine import Placement
 from plgc.sources.folder import Sources, make_sources
@@ -67,7 +66,7 @@ def condense_sources(
         preset, settings: as for :func:`plgc.condense`.
         min_cluster, max_share, clip, noise, fingerprint: what may leave the owners, see
             :class:`plgc.method.release.Release`; here ``min_cluster`` is 5 and ``fingerprint`` False by default.
-        device, memory, precision: what each source is computed with, see :class:`plgc.runtime.compute.Compute`.
+        device, memory, precision: what each source is computed with, see :class:`plgc.runtime.options.Compute`.
         engine, workers, address, cpus, gpus, retries: where sources are condensed, see
             :class:`plgc.sources.engine.Placement`; with the same ``cpus``, the threads of each source, every engine
             gives the same bytes.

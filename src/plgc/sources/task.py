@@ -28,9 +28,9 @@ from plgc.method.condense import choose_settings, condense
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
-from plgc.runtime.compute import Compute
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
+from plgc.runtime.options import Compute
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
 from plgc.sources.engine import Placement
 

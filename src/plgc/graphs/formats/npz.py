@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from plgc.graphs.download import cache_folder
 from plgc.graphs.features import as_features
 from plgc.graphs.formats import stored
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.limits import check_unpacked
 from plgc.runtime.errors import GraphError, GraphNotFoundError
-from plgc.runtime.files import ENDING, PART, STALE, write_atomically
+from plgc.runtime.files import ENDING, PART, STALE, cache_folder, write_atomically
 
 UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
 FOLDER = "unpacked"

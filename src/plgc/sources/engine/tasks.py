@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plgc.runtime.compute import cpu_threads
 from plgc.runtime.errors import PLGCError, SettingError
+from plgc.runtime.options import cpu_threads
 from plgc.runtime.progress import Progress
 
 ENGINES = ("serial", "processes", "ray")
