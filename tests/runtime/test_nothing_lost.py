@@ -85,7 +85,7 @@ def test_ctrl_c_names_the_checkpoint_and_the_same_command_goes_on_from_there(gra
     running = start(*command, first=INTERRUPTED)  # by itself, once there is a checkpoint: no race
     out, err = running.communicate(timeout=300)
     assert (running.returncode, out) == (130, "")
-    assert f"what is done so far is kept in {kept}: the same command goes on from there" in err
+    assert f"what is done so far is kept in {kept}: the same command resumes from there" in err
     assert "error: interrupted" in err
     assert "Traceback" not in err
     assert not output.exists()
@@ -130,7 +130,7 @@ def test_long_runs_keep_checkpoints_beside_the_output_without_being_asked(
     monkeypatch.setattr("plgc.rivals.gradient.settings.published_settings", lambda *_: RIVAL)
     command = ["condense", str(graph), "--nodes", "12", "-o", str(output), "--method", method]
     assert main(command) == 130
-    assert f"kept in {place}: the same command goes on from there" in capsys.readouterr().err
+    assert f"kept in {place}: the same command resumes from there" in capsys.readouterr().err
     assert len(list(place.iterdir())) == 1
     assert main(command) == 0
     assert set(writes) == {place}

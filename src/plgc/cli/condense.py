@@ -226,7 +226,7 @@ def _checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder
         yield kept
     except KeyboardInterrupt:
         if kept.holds():
-            typer.echo(f"what is done so far is kept in {kept.folder}: the same command goes on from there", err=True)
+            typer.echo(f"what is done so far is kept in {kept.folder}: the same command resumes from there", err=True)
         raise
     kept.clear()
 

@@ -1,6 +1,6 @@
 """Pseudo-Labeled Graph Condensation itself: the upper half of the paper's Figure 2.
 
 Read :mod:`~plgc.method.alternate` first: it takes stage I (:mod:`~plgc.method.stage_one`, with the losses of
-:mod:`~plgc.method.losses`) and stage II (:mod:`~plgc.method.stage_two`) in turns. No label comes this far: the package
-may know graphs, sparse products and the artifact it fills, and nothing of heads, tasks or rivals.
+:mod:`~plgc.method.losses`) and stage II (:mod:`~plgc.method.stage_two`) in turns. Graphs come without labels. The
+package may know graphs, sparse products and the artifact it fills, and nothing of heads, tasks or rivals.
 """

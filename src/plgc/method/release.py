@@ -165,8 +165,8 @@ def privatise(
         clip: C, above 0. It should not be read off the rows themselves: with features scaled to ℓ1 or ℓ2, no row of
             X' is much longer than 1, and most are far shorter.
         noise: σ; 0 clips only.
-        seed: for tests. By default the noise comes from the operating system's entropy, so that nobody can subtract
-            it who knows the file's seed; noisy files can therefore not be made again byte for byte.
+        seed: for tests. By default the noise comes from the operating system's entropy, so that it cannot be
+            subtracted by someone who knows the file's seed; noisy files can therefore not be made again byte for byte.
     """
     check_noise(clip, noise)
     if clip is None:
