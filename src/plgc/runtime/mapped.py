@@ -1,8 +1,8 @@
 """Tensors mapped from a file: read a block at a time, and released again.
 
 A mapped tensor is used like any other, but it is read-only: changing it in place ends the process, so clone it first.
-Pages that were read stay in memory until :func:`release`. Reading a whole tensor with :func:`blocks`, or rows of it with
-:func:`gather`, takes at most :data:`HELD` bytes at any time.
+Pages that were read stay in memory until :func:`release`. Reading a whole tensor with :func:`blocks`, or rows of it
+with :func:`gather`, takes at most :data:`HELD` bytes at any time.
 """
 
 from __future__ import annotations
