@@ -39,6 +39,10 @@ class Seen:
     split_seed: int | None = None
     derived: dict[str, Any] | None = None
 
+    def __getitem__(self, name: str) -> Any:
+        """A value that is not None, as of the dictionary that this was before."""
+        return self.to_dict()[name]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is None is left out."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
