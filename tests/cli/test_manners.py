@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shlex
@@ -92,8 +93,8 @@ def test_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setenv("TERM", "xterm")
             for name, value in variables.items():
                 patch.setenv(name, value)
-            patch.setattr(sys, "stderr", stream)
-            assert main(["inspect", "no-such-file"]) == 1
+            with contextlib.redirect_stderr(stream):
+                assert main(["inspect", "no-such-file"]) == 1
         assert ("\x1b[" in stream.getvalue()) == coloured
         assert "there is no file no-such-file" in stream.getvalue()
 
@@ -102,8 +103,7 @@ def test_progress_is_for_terminals_and_not_for_the_quiet(monkeypatch: pytest.Mon
     monkeypatch.setattr("plgc.runtime.progress.DELAY", 0.0)
     for quiet in (False, True):
         stream = Terminal()
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stderr", stream)
+        with contextlib.redirect_stderr(stream):
             output.start_messages()
             if quiet:
                 output.LOG.setLevel(output.ERRORS)

@@ -24,7 +24,7 @@ from plgc.rivals.gradient.settings import GradientSettings
 from plgc.runtime import checkpoint
 
 KILLS = int(os.environ.get("PLGC_KILLS", "3"))  # of each method; at least 50 in `make soak`
-RIVAL = GradientSettings(epochs=6, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
+RIVAL = GradientSettings(epochs=45, outer_steps=2, inner_steps=2, hidden=8, evaluate=(3,))
 KILLED_RUNS = Path(__file__).parents[1] / "soak" / "killed_runs.py"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
@@ -124,19 +124,19 @@ def test_long_runs_keep_checkpoints_beside_the_output_without_being_asked(
             raise KeyboardInterrupt
         return real(path, content)
 
+    def command(name: str) -> list[str]:
+        return ["condense", str(graph), "--nodes", "12", "-o", str(tmp_path / name), "--method", method]
+
     monkeypatch.setattr(checkpoint, "write_atomically", write)
-    monkeypatch.setattr(gradient, "SAVE_EVERY", 1)
     monkeypatch.setattr(gradient, "ON_CONDENSED", replace(gradient.ON_CONDENSED, epochs=5))
     monkeypatch.setattr("plgc.rivals.gradient.settings.published_settings", lambda *_: RIVAL)
-    command = ["condense", str(graph), "--nodes", "12", "-o", str(output), "--method", method]
-    assert main(command) == 130
+    assert main(command(output.name)) == 130
     assert f"kept in {place}: the same command resumes from there" in capsys.readouterr().err
     assert len(list(place.iterdir())) == 1
-    assert main(command) == 0
+    assert main(command(output.name)) == 0
     assert set(writes) == {place}
     assert list(tmp_path.iterdir()) == [output]
-    monkeypatch.setattr(checkpoint, "write_atomically", real)
-    assert main([*command[:-3], str(tmp_path / "whole.safetensors"), *command[-2:]]) == 0
+    assert main(command("whole.safetensors")) == 0
     assert (tmp_path / "whole.safetensors").read_bytes() == output.read_bytes()
 
 
