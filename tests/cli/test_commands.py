@@ -19,6 +19,7 @@ import torch
 import plgc
 from plgc.cli import options
 from plgc.demo.run import run_demo
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.graphs import citation_graph, save_npz
 from plgc.method.encoder import KINDS
 from plgc.method.settings import PRESETS
@@ -78,7 +79,7 @@ def test_evaluate_beats_chance_and_shows_the_controls(run: Any, graph: Path, art
     assert len(result["accuracy"]["values"]) == 2
     assert result["accuracy"]["mean"] == pytest.approx(np.mean(result["accuracy"]["values"]))
     assert 100 / CLASSES + 10 < result["accuracy"]["mean"] <= 100
-    assert set(result["controls"]) == {"random_encoder", "propagated_features"}
+    assert set(result["controls"]) == {"random_encoder", "propagated_features", "raw_features", "plain_parts"}
     for control in result["controls"].values():
         assert control["mean"] == control["accuracy"]["mean"]
         assert len(control["macro_f1"]["values"]) == 2
@@ -95,7 +96,7 @@ def test_evaluate_options_reach_the_evaluation(run: Any, graph: Path, artifact: 
 def test_evaluate_as_text(run: Any, graph: Path, artifact: Path) -> None:
     done = run("evaluate", artifact, "--graph", graph, "--labels", 9)
     assert done.code == 0
-    for word in ("plgc", "propagated features", "random encoder", "accuracy", "macro-F1", "9 labels"):
+    for word in ("plgc", *(name.replace("_", " ") for name in CONTROLS), "accuracy", "macro-F1", "9 labels"):
         assert word in done.out
 
 
@@ -127,7 +128,7 @@ def test_demo(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     tiny = save_npz(citation_graph(nodes=100, classes=2, features=30), tmp_path / "tiny.npz")
     done = run("demo", "--graph", tiny, "--device", "cpu", "-o", tmp_path / "demo")
     assert (done.code, done.err) == (0, "")
-    for word in ("whole graph", "plgc", "propagated features", "random encoder", "Written: "):
+    for word in ("whole graph", "plgc", *(name.replace("_", " ") for name in CONTROLS), "Written: "):
         assert word in done.out
 
 

@@ -147,7 +147,7 @@ def test_choices_are_those_of_the_package() -> None:
 def assert_contract(result: dict[str, Any], task: str, metrics: tuple[str, ...], seeds: int) -> None:
     assert {"task", "graph", "nodes", "controls", "seconds", "bytes", *metrics} <= set(result)
     assert (result["task"], result["graph"]) == (task, "views")
-    assert set(result["controls"]) == {"random_encoder", "propagated_features"}
+    assert set(result["controls"]) == {"random_encoder", "propagated_features", "raw_features", "plain_parts"}
     for scores in (result[metrics[0]], *result["controls"].values()):
         assert {"mean", "std", "values"} <= set(scores)
         assert len(scores["values"]) == seeds

@@ -125,12 +125,13 @@ def edge_set(edges: Tensor) -> set[tuple[int, int]]:
 def test_what_an_evaluation_reports(task: str, metrics: set[str], graph: Data, of_edges: plgc.CondensedGraph) -> None:
     with counted_adjacencies() as built:
         result = evaluate([of_edges], graph, task=task, seeds=2)
-    # once per seed for all three models; for links, training edges and three halves of them
+    # once per seed for all five models; for links, training edges and three halves of them
     assert len(built) == 2 * (4 if task == "link" else 1)
     assert {"task", "graph", "nodes", "controls", "seconds", "bytes"} <= set(result)
     assert (result["task"], result["graph"], result["nodes"], result["method"]) == (task, "synthetic", 9, "plgc")
     assert result["bytes"] == len(of_edges.to_bytes())
-    assert set(result["controls"]) == set(CONTROLS) == {"random_encoder", "propagated_features"}
+    assert tuple(result["controls"]) == CONTROLS
+    assert set(CONTROLS) == {"random_encoder", "propagated_features", "raw_features", "plain_parts"}
     assert not result["inductive"]
     main, most = MAIN_METRIC[task], 100 if task == "node" else 1
     for scores in (result, *result["controls"].values()):
@@ -320,7 +321,7 @@ def test_a_rival_is_scored_beside_the_same_controls(graph: Data, everything: plg
     file = rival(load_graph(graph))
     with counted_adjacencies() as built:
         theirs = evaluate([file], graph)
-    assert built == [NODES]  # for the validation score of its training, for its own score, and for both controls
+    assert built == [NODES]  # for the validation score of its training, for its own score, and for all controls
     assert theirs["controls"] == evaluate([everything], graph)["controls"]
     assert "smoothed_accuracy" in theirs
     assert "smoothed_accuracy" not in theirs["controls"]["random_encoder"]

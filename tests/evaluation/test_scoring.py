@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.downstream.backbone import propagated_features
+from plgc.downstream.head import HeadSettings, fit_head
 from plgc.downstream.tasks.classifier import (
     Classifier,
     ClassifierSettings,
@@ -20,6 +21,7 @@ from plgc.downstream.tasks.classifier import (
 )
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.evaluation import scoring
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
@@ -91,10 +93,9 @@ def test_every_method_learns_what_it_is(graph: Data, ours: plgc.CondensedGraph, 
         "random": learn("random", case, [rival]),
         "whole": learn("whole", case),
         "ssl": learn("ssl", case, nodes=9),
-        "propagated_features": learn("propagated_features", case),
-        "random_encoder": learn("random_encoder", case),
+        **{name: learn(name, case) for name in CONTROLS},
     }
-    kinds = [plgc.Backbone, Classifier, Classifier, Reference, Reference, Reference]
+    kinds = [plgc.Backbone, Classifier, Classifier, Reference, *[Reference] * len(CONTROLS)]
     assert [type(model) for model in learned.values()] == kinds
     for name, model in learned.items():
         embedding = model.embed(model.prepare(graph))
@@ -106,7 +107,7 @@ def test_every_method_learns_what_it_is(graph: Data, ours: plgc.CondensedGraph, 
     assert set(score(learned["plgc"], case, "cluster")) == {"nmi", "ari"}
 
 
-@pytest.mark.parametrize("method", ["plgc", "random", "whole", "propagated_features", "random_encoder"])
+@pytest.mark.parametrize("method", ["plgc", "random", "whole", *CONTROLS])
 def test_learning_and_scoring_leave_the_global_random_state_alone(
     method: str, graph: Data, ours: plgc.CondensedGraph, rival: plgc.CondensedGraph
 ) -> None:
@@ -290,6 +291,55 @@ def test_smoothed_accuracy_is_of_smoothed_probabilities(graph: Data, rival: plgc
     test = graph["test_mask"]
     expected = accuracy(current.argmax(1)[test], graph["y"][test])
     assert score(model, case, "node")["smoothed_accuracy"] == pytest.approx(expected)
+
+
+def rewired(graph: Data) -> Data:
+    """The same nodes, with other edges."""
+    other = graph.clone()
+    other.edge_index = (graph["edge_index"] + torch.tensor([[0], [NODES // 3]])) % NODES
+    return load_graph(other)
+
+
+def on_matrix(matrix: Tensor, parts: tuple[int, ...], adjacency: Tensor | None, graph: Data, case: Case) -> float:
+    """Test accuracy of the head on an explicit matrix, smoothed by a dense Â, or not at all."""
+    assert case.clean is not None
+    settings = HeadSettings(smoothing_steps=0)
+    head = fit_head(matrix, parts, case.clean, graph["y"], 3, settings)
+    start = current = head.probabilities(matrix, None)
+    if adjacency is not None:
+        for _ in range(10):
+            current = 0.9 * adjacency @ current + 0.1 * start
+    test = graph["test_mask"]
+    return accuracy(current.argmax(1)[test], graph["y"][test])
+
+
+@pytest.mark.parametrize("protocol", [Protocol(shots=3), Protocol(shots=5)])
+def test_plain_controls_are_the_head_on_explicit_matrices(graph: Data, protocol: Protocol) -> None:
+    case = draw_case(graph, protocol, 0)
+    x = graph["x"].to_dense()
+    x = x / x.sum(1, keepdim=True)
+    matrix = torch.eye(NODES)
+    matrix[tuple(graph["edge_index"])] = 1
+    matrix = matrix / torch.outer(matrix.sum(1), matrix.sum(1)).sqrt()
+    expected = {
+        "raw_features": on_matrix(x, (40,), None, graph, case),
+        "plain_parts": on_matrix(torch.cat([matrix @ matrix @ x, x], dim=1), (40, 40), matrix, graph, case),
+    }
+    assert expected["raw_features"] != on_matrix(x, (40,), matrix, graph, case)  # smoothing would show
+    for name, value in expected.items():
+        assert score(learn(name, case), case, "node")["accuracy"] == pytest.approx(value), name
+
+
+@pytest.mark.parametrize("protocol", [Protocol(), Protocol(shots=3)])
+def test_raw_features_see_no_edges(graph: Data, protocol: Protocol) -> None:
+    """With all labels, validation nodes choose the epoch: that must not see edges either."""
+    cases = [draw_case(one, protocol, 0) for one in (graph, rewired(graph))]
+    for task in ("node", "cluster"):
+        first, second = (score(learn("raw_features", case), case, task) for case in cases)
+        assert first == second
+    for name in set(CONTROLS) - {"raw_features"}:
+        first, second = (score(learn(name, case), case, "node") for case in cases)
+        assert first["accuracy"] > second["accuracy"] + 5, name  # misled by edges that mean nothing
 
 
 # Refusals

@@ -141,6 +141,27 @@ def test_difference_to_the_better_control_is_paired(
     assert line["paired_std"] == pytest.approx(pairs.std(ddof=1))
 
 
+def test_the_best_control_is_over_those_that_were_run(grid: Experiment, records: list[dict[str, Any]]) -> None:
+    """Records with two controls say what they said before; others are compared with all they have."""
+
+    def note(records: list[dict[str, Any]]) -> str:
+        [found] = [text for text in make_table(grid, records).notes if text.startswith("− best control")]
+        return found
+
+    def with_control(name: str, value: float) -> list[dict[str, Any]]:
+        return [make_record(make_cell("grid", name, seed, None), value + seed) for seed in range(3)]
+
+    two = "random_encoder and propagated_features"
+    assert note(records) == f"− best control: seed by seed, less the better of {two} on the same labels"
+    four = [*records, *with_control("raw_features", 60.0), *with_control("plain_parts", 81.5)]
+    assert "less the best of random_encoder, propagated_features, raw_features and plain_parts on" in note(four)
+    [line] = [line for line in make_table(grid, four).lines if line["method"] == "plgc" and line["nodes"] == 70]
+    assert line["paired_control"] == "plain_parts"
+    assert line["paired_mean"] == pytest.approx(line["mean"] - 82.5)
+    ours = [record for record in records if record["cell"]["method"] == "plgc"]
+    assert "less raw_features on" in note([*ours, *with_control("raw_features", 60.0)])
+
+
 def test_pairs_share_seed_graph_and_levels(grid: Experiment, records: list[dict[str, Any]]) -> None:
     def controls(changes: dict[str, Any]) -> list[dict[str, Any]]:
         ours = [record for record in records if record["cell"]["method"] == "plgc"]

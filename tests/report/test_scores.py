@@ -29,15 +29,15 @@ def test_a_margin_has_to_be_more_than_chance() -> None:
     assert clear.margin(clear.control) == pytest.approx((1.1, 0.1))
     assert clear.beats(clear.control)
     assert verdict(clear) == (
-        "With all labels: 1.1 ± 0.1 points above the better control (b), "
+        "With all labels: 1.1 ± 0.1 points above the best control (b), "
         "2.1 ± 0.1 points above a GNN trained on the whole graph."
     )
     chance = scores(80.0, 83.0, 81.0)
     assert chance.margin(chance.control)[0] > 0
     assert not chance.beats(chance.control)
     assert scores(81.5).beats(scores(81.5).control)
-    assert "level with the better control" in verdict(scores(81.0))
-    assert "11.0 points below the better control" in verdict(scores(70.0))
+    assert "level with the best control" in verdict(scores(81.0))
+    assert "11.0 points below the best control" in verdict(scores(70.0))
 
 
 def test_the_combined_score_comes_first() -> None:

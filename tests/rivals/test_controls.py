@@ -14,8 +14,10 @@ from plgc.rivals.controls import (
     CONTROL_WIDTH,
     LearnOptions,
     Reference,
+    plain_parts,
     propagated,
     random_encoder,
+    raw_features,
     ssl,
     train_stage_one,
 )
@@ -56,6 +58,19 @@ def test_propagated_features_are_what_the_formula_says(graph: Data) -> None:
     np.testing.assert_allclose(embedding("propagated_features", graph).numpy(), expected, atol=1e-6)
 
 
+def test_raw_features_and_plain_parts_are_the_scaled_features(graph: Data) -> None:
+    x = graph["x"].to_dense().numpy()
+    x = x / x.sum(1, keepdims=True)
+    np.testing.assert_allclose(embedding("raw_features", graph).numpy(), x, atol=1e-6)
+    both = embedding("plain_parts", graph)
+    assert torch.equal(both[:, :FEATURES], embedding("propagated_features", graph))
+    np.testing.assert_allclose(both[:, FEATURES:].numpy(), x, atol=1e-6)
+    case = draw_case(graph, Protocol(), 0)
+    assert plain_parts(case, LearnOptions()).parts == (FEATURES, FEATURES)
+    assert not raw_features(case, LearnOptions()).uses_edges
+    assert all(make(case, LearnOptions()).uses_edges for make in (plain_parts, propagated, random_encoder))
+
+
 @pytest.mark.parametrize("kind", ["gcn", "sage", "mlp"])
 def test_the_random_encoder_is_its_seed(graph: Data, kind: str) -> None:
     before = torch.get_rng_state()
@@ -70,7 +85,7 @@ def test_the_scaling_is_that_of_the_features(graph: Data) -> None:
     signed = graph.clone()
     signed.x = graph["x"].to_dense()
     signed.x[0] = -1.0
-    for make in (propagated, random_encoder):
+    for make in (propagated, random_encoder, raw_features, plain_parts):
         assert make(draw_case(graph, Protocol(), 0), LearnOptions()).scaling == "l1"
         assert make(draw_case(signed, Protocol(), 0), LearnOptions()).scaling == "none"
     raw, scaled = (embedding("propagated_features", one) for one in (signed, graph))

@@ -34,7 +34,7 @@ def demo(
     """Every step on one graph, with a figure.
 
     Condenses the graph, rebuilds a backbone from the file, fine-tunes it on few labels, and compares it with training
-    on the whole graph and with two controls.
+    on the whole graph and with four controls.
     """
     named = GraphOptions(graph, **values_of(GraphOptions, given))
     check_not_input([output, *(output / name for name in FILES)], named.files())
@@ -71,7 +71,7 @@ def _text(result: dict[str, Any]) -> str:
     notes = (
         f"Test accuracy in %, mean and standard deviation over {result['seeds']} seeds; {result['split']}.\n"
         "'whole graph' is a plain GCN trained end to end. The others share one light head, which smooths its answers\n"
-        "over the edges; the last two are controls, which learn nothing from the graph.\n"
+        "over the edges ('raw features' see none); the last four are controls, which learn nothing from the graph.\n"
         "'to keep': the graph's features and edges as arrays, or the condensed file.\n"
         "'time': training on the whole graph once, or condensing, rebuilding and fine-tuning once."
     )

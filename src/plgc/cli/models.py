@@ -184,11 +184,12 @@ def evaluate(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Score condensed files on a graph, beside two controls.
+    """Score condensed files on a graph, beside four controls.
 
     Every seed rebuilds the backbone, draws the labels (--shots, --labels), fine-tunes and scores. The controls have the
-    same head on propagated features and on an encoder with random weights: a method has to beat both. --task link needs
-    a file made with --edges train (or --inductive); --task cluster compares k-means groups with the classes.
+    same head without any file, on: an encoder with random weights, propagated features, raw features (a head that sees
+    no edges), and plain parts (the last two together). A method has to beat the best of them. --task link needs a file
+    made with --edges train (or --inductive); --task cluster compares k-means groups with the classes.
     """
     options = ModelOptions(**values_of(ModelOptions, given))
     if options.task == TaskName.cluster and on is ScoredOn.val:

@@ -18,7 +18,7 @@ from plgc.runtime.files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BAR_COLORS = ("0.35", "#d95f02", "#9ebcda", "0.78")  # none of the class colours
+BAR_COLORS = ("0.35", "#d95f02", "0.78", "#9ebcda", "#c7d9c0", "#e5cfa3")  # none of the class colours
 SHOWN = 5000  # nodes in the scatter plot: more would show no more and take long
 
 
@@ -88,9 +88,9 @@ def _bars(axes: Axes, bars: Mapping[str, Sequence[Mapping[str, Any]]], groups: S
         means, spreads = [score["mean"] for score in scores], [score["std"] for score in scores]
         color = BAR_COLORS[place % len(BAR_COLORS)]
         drawn = axes.bar(x, means, width, yerr=spreads, capsize=2, label=name, color=color)
-        axes.bar_label(drawn, fmt="%.1f", fontsize=8, padding=2)
+        axes.bar_label(drawn, fmt="%.1f", fontsize=7, padding=2)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set_ylim(0, 115)
+    axes.set_ylim(0, 122)  # room for the legend
     axes.set_yticks(range(0, 101, 20))
     axes.set_ylabel("test accuracy, % (mean and standard deviation)", fontsize=9)
     axes.set_title("What a classifier reaches", fontsize=10)

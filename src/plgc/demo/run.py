@@ -1,8 +1,8 @@
 """The whole method on one graph: condense, save, open again, rebuild, fine-tune on few labels, compare, draw.
 
-Four ways to classify nodes are compared, with a few labels and with all of them: a GCN trained end to end on the whole
-graph, a backbone rebuilt from the condensed file, and two controls that have learned nothing (the graph's propagated
-features, and an encoder with random weights), each with the same head as ours.
+Six ways to classify nodes are compared, with a few labels and with all of them: a GCN trained end to end on the whole
+graph, a backbone rebuilt from the condensed file, and four controls that have learned nothing, with the same head as
+ours: :data:`plgc.evaluation.over_seeds.CONTROLS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.demo.figure import demo_figure
 from plgc.downstream.backbone import Backbone, reconstruct
 from plgc.downstream.models import finetune
-from plgc.evaluation.over_seeds import evaluate, summarize
+from plgc.evaluation.over_seeds import CONTROLS, evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import load_graph, num_classes
 from plgc.method.condense import condense
@@ -31,7 +31,7 @@ from plgc.runtime.progress import Progress, nested, silent
 RATIO = 0.026
 STEPS = 5  # condense; few and all labels, ours and the whole graph's
 WHOLE, OURS = "whole graph", "plgc"
-CONTROLS = {"propagated_features": "propagated features", "random_encoder": "random encoder"}
+NAMES = {control: control.replace("_", " ") for control in CONTROLS}  # as the table has them
 
 
 def run_demo(
@@ -89,7 +89,7 @@ def run_demo(
     nothing = {"nodes": None, "bytes": None, "seconds": None}
     rows = [
         {"method": name, "few": few[name], "all": everything[name], **costs.get(name, nothing)}
-        for name in (WHOLE, OURS, *CONTROLS.values())
+        for name in (WHOLE, OURS, *NAMES.values())
     ]
     return {
         "graph": data.name,
@@ -112,11 +112,11 @@ def summary(rows: list[dict[str, Any]], shots: int) -> str:
     whole, ours = by_name[WHOLE], by_name[OURS]
     sentences = []
     for key, labels in (("few", f"{shots} labels per class"), ("all", "all training labels")):
-        control = max(CONTROLS.values(), key=lambda name: by_name[name][key]["mean"])
+        control = max(NAMES.values(), key=lambda name: by_name[name][key]["mean"])
         sentences.append(
             f"With {labels}, the backbone rebuilt from {ours['nodes']} synthetic nodes reaches "
             f"{ours[key]['mean']:.1f} %, training on all {whole['nodes']} nodes {whole[key]['mean']:.1f} %, "
-            f"and the better control ({control}) {by_name[control][key]['mean']:.1f} %."
+            f"and the best control ({control}) {by_name[control][key]['mean']:.1f} %."
         )
     return "\n".join(sentences)
 
@@ -140,7 +140,7 @@ def _compare(
         report(f"seed {seed}", seed, seeds)
         runs.append(train_whole_graph(data, shots=few, seed=seed, device=device))
     whole = summarize(runs)
-    controls = {name: ours["controls"][key]["accuracy"] for key, name in CONTROLS.items()}
+    controls = {name: ours["controls"][key]["accuracy"] for key, name in NAMES.items()}
     return {WHOLE: whole["accuracy"], OURS: ours["accuracy"], **controls, "seconds": whole["seconds"]["mean"]}
 
 

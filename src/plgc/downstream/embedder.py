@@ -22,12 +22,15 @@ class Embedder:
         parts: widths of the embedding's parts, which stand side by side in its columns. Every head centres an
             embedding and scales each part by itself (:func:`unit_parts`).
         gnn: the frozen GNN.
+        uses_edges: False for an embedding of the features alone: the head is then given no Â either, and what it
+            predicts does not depend on the edges.
     """
 
     num_features: int
     scaling: str
     parts: tuple[int, ...]
     gnn: GNN
+    uses_edges: bool = True
 
     @property
     def device(self) -> torch.device:

@@ -58,7 +58,7 @@ class Head:
         return self.bias.numel()
 
     def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
-        """Class probabilities of every node, smoothed over the graph, [N, C]."""
+        """Class probabilities of every node, smoothed over the graph, [N, C]; not smoothed without an Â."""
         return self.of_rows(unit_parts(embedding, self.mean, self.parts), adjacency)
 
     def of_rows(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
@@ -79,8 +79,11 @@ class Head:
 
 
 def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
-    """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one."""
-    if settings.smoothing_steps == 0:
+    """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one.
+
+    Without an Â, or without steps, predictions stay as they are.
+    """
+    if adjacency is None or settings.smoothing_steps == 0:
         return probability / probability.sum(dim=1, keepdim=True)
     current, restart = probability.clone(), settings.restart * probability
     for _ in range(settings.smoothing_steps):

@@ -159,7 +159,7 @@ def finetune(
         raise SettingError(f"unknown task {task!r}: choose node or link")
     inputs = backbone.prepare(graph)
     labelled, validate = choose_labels(graph, shots, labels, seed)
-    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
+    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs.adjacency, graph, labelled, validate, settings)
     return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
 
 

@@ -1,8 +1,9 @@
-"""Evaluate condensed files on a graph over several seeds, beside two controls.
+"""Evaluate condensed files on a graph over several seeds, beside four controls.
 
-The head learns from clean labels of the full graph, so a good score alone shows nothing. ``random_encoder`` (an
-untrained GNN with the same head) and ``propagated_features`` (Â²X with the same head) need no condensation: a method
-has to beat both.
+The head learns from clean labels of the full graph, so a good score alone shows nothing. The controls have the same
+head and need no condensation: ``random_encoder`` (an untrained GNN), ``propagated_features`` (Â²X), ``raw_features``
+(X, and no edges at all) and ``plain_parts`` (Â²X and X side by side). A method has to beat the best of them; what a
+file adds is the difference to ``plain_parts``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from plgc.runtime.progress import Progress
 from plgc.sparse.inputs import fingerprint
 from plgc.sparse.prepared import PreparedGraphs
 
-CONTROLS = ("random_encoder", "propagated_features")
+CONTROLS = ("random_encoder", "propagated_features", "raw_features", "plain_parts")
 MAIN_METRIC = {"node": "accuracy", "link": "auroc", "cluster": "nmi"}
 
 
@@ -71,6 +72,10 @@ def evaluate(
         progress: called with a message, the seeds done and the seeds in all.
         combine: how several sources share a backbone, see :func:`plgc.reconstruct`.
         weights: one for every source.
+
+    Returns:
+        Plain values: every metric with ``mean``, ``std`` and ``values``; ``controls``, the same for each of
+        :data:`CONTROLS`, which also has its main metric's numbers at the top; and how it was measured.
 
     Example:
         >>> import plgc

@@ -50,6 +50,8 @@ STYLES: dict[str, dict[str, Any]] = {
     "whole": {"color": "black", "marker": "x"},
     "propagated_features": {"color": "0.45", "marker": ".", "linestyle": "--"},
     "random_encoder": {"color": "0.65", "marker": ".", "linestyle": (0, (1, 1.5))},
+    "raw_features": {"color": "0.65", "marker": "1", "linestyle": "-."},
+    "plain_parts": {"color": "0.45", "marker": "2"},
 }
 OTHER = {"color": "#dd5566", "marker": "*"}
 OURS, WIDTH, COLUMNS = "plgc", 3.6, 3  # inches of a panel; panels side by side

@@ -37,7 +37,7 @@ class SummaryRow:
         values: the metric by seed.
         errors: messages of the seeds that failed.
         paper: the paper's mean and standard deviation, where it has them; empty where it ran out of memory.
-        control: the better of the two controls on the seeds in common.
+        control: the best of the controls that were run, on the seeds in common.
         pairs: differences to that control, seed by seed.
         also: the experiment's other metrics and costs, by name.
         machines, commits: what the values were made with.
@@ -183,7 +183,7 @@ def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[An
 
 
 def _pair_with_controls(rows: Collection[SummaryRow]) -> None:
-    """The difference to the better control, on the seeds that the method and the controls have in common."""
+    """The difference to the best control, on the seeds in common; a control without values is not compared with."""
     controls = [row for row in rows if row.method in CONTROLS and row.values]
     for row in rows:
         near = {c.method: c.values for c in controls if c.graph == row.graph and _covers(c.protocol, row.protocol)}

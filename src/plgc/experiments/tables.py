@@ -123,7 +123,7 @@ Values = tuple[list[str], list[tuple[list[SummaryRow], list[str]]]]  # headings;
 
 
 def _beside_paper(experiment: Experiment, found: Sequence[SummaryRow], metric: str, failures: dict[str, int]) -> Values:
-    """One method a row: its value, the paper's, and the differences to the paper and to the better control."""
+    """One method a row: its value, the paper's, and the differences to the paper and to the best control."""
     digits, values = _digits(metric), []
     for row in found:
         shown = _value(row, digits, failures)
@@ -219,15 +219,21 @@ def _notes(
             yield f"{name}{'s' * (len(each) > 1)}: {'; '.join(each)}"
     if "paper" in head:
         yield "paper: the paper's own figures, not measured here; − paper: ours less the paper's mean"
+    controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
+    best = "best" if len(controls) > 2 else "better"
     if "− best control" in head:
-        yield f"− best control: seed by seed, less the better of {' and '.join(CONTROLS)} on the same labels"
+        yield f"− best control: seed by seed, less {_one_of(controls, best)} on the same labels"
     if experiment.across and any(row.pairs for row in found):
-        controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
         command = f"plgc experiment table {experiment.name} --format csv"
         rows = f"controls ({', '.join(controls)}) have rows of their own"
-        yield f"{rows}; differences to the better, seed by seed: {command}"
+        yield f"{rows}; differences to the {best}, seed by seed: {command}"
     for message, mark in failures.items():
         yield f"[{mark}] {message}"
+
+
+def _one_of(names: Sequence[str], best: str) -> str:
+    """A single name, or the better or best of several."""
+    return names[0] if len(names) == 1 else f"the {best} of {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _digits(metric: str) -> int:

@@ -1,8 +1,9 @@
-"""References, without condensation: two controls, the encoder of stage I, and a GNN trained on the whole graph.
+"""References, without condensation: four controls, the encoder of stage I, and a GNN trained on the whole graph.
 
 A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
-one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat both. ``ssl``
-is stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
+one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat the best of
+them. What a file adds is the difference to ``plain_parts``, the head on all that the graph has without one. ``ssl`` is
+stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Reference(Embedder):
         parts: widths of the embedding's parts.
         scaling: of the rows of X.
         where: the device.
+        uses_edges: False where neither the function nor the head may see the edges.
     """
 
     function: Callable[[Inputs], Tensor]
@@ -79,6 +81,7 @@ class Reference(Embedder):
     parts: tuple[int, ...]
     scaling: str
     where: str = "cpu"
+    uses_edges: bool = True
 
     @property
     def device(self) -> torch.device:
@@ -95,6 +98,25 @@ def propagated(case: Case, options: LearnOptions) -> Reference:
     """The control ``propagated_features``: Â²X."""
     width, scaling = _features(case)
     return Reference(propagated_features, width, (width,), scaling, options.device)
+
+
+def raw_features(case: Case, options: LearnOptions) -> Reference:
+    """The control ``raw_features``: X, and a head that sees no edges either: its predictions are not smoothed over Â.
+
+    Clusters are those of X. To predict links, which are edges, the pair head still counts every node's training edges.
+    """
+    width, scaling = _features(case)
+    return Reference(_plain_features, width, (width,), scaling, options.device, uses_edges=False)
+
+
+def plain_parts(case: Case, options: LearnOptions) -> Reference:
+    """The control ``plain_parts``: Â²X and X beside each other, two parts, for every task."""
+    width, scaling = _features(case)
+
+    def side_by_side(graph: Inputs) -> Tensor:
+        return torch.cat([propagated_features(graph), _plain_features(graph)], dim=1)
+
+    return Reference(side_by_side, width, (width, width), scaling, options.device)
 
 
 def random_encoder(case: Case, options: LearnOptions) -> Reference:
@@ -162,6 +184,11 @@ def validation_score(
         return None
     inputs, y = prepared.inputs(case.visible, scaling, device), node_labels(case.graph)
     return accuracy_on(inputs, (case.graph["val_mask"] & (y >= 0)).nonzero().flatten(), y)
+
+
+def _plain_features(graph: Inputs) -> Tensor:
+    """X as a dense matrix."""
+    return propagated_features(graph, 0)
 
 
 def _features(case: Case) -> tuple[int, str]:

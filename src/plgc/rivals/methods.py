@@ -132,6 +132,13 @@ TABLE = (
         sized=False,
     ),
     Method("random_encoder", "control: a GNN with random weights", reference=f"{CONTROLS}:random_encoder", sized=False),
+    Method("raw_features", "control: the features, without edges", reference=f"{CONTROLS}:raw_features", sized=False),
+    Method(
+        "plain_parts",
+        "control: the features, propagated twice and plain, side by side",
+        reference=f"{CONTROLS}:plain_parts",
+        sized=False,
+    ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in TABLE}
 CONDENSERS = tuple(method.name for method in TABLE if method.condenses)

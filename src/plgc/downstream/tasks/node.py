@@ -10,13 +10,13 @@ from plgc.downstream.head import Head, HeadSettings, fit_head
 from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
 from plgc.graphs.load import node_labels, num_classes
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.sparse.inputs import Inputs
+from plgc.sparse.adjacency import Adjacency
 
 
 def fit_head_on(
     embedding: Tensor,
     parts: tuple[int, ...],
-    inputs: Inputs,
+    adjacency: Adjacency | None,
     graph: Data,
     labelled: Tensor,
     validate: bool,
@@ -24,14 +24,15 @@ def fit_head_on(
 ) -> Head:
     """Train a head on the labels of the nodes ``labelled``; with ``validate`` keep the best epoch by validation labels.
 
-    Both come from :func:`plgc.graphs.labels.choose_labels`. ``inputs`` has the Â that smooths predictions.
+    Both come from :func:`plgc.graphs.labels.choose_labels`. ``adjacency`` is the Â that smooths predictions; None for a
+    head that sees no edges.
     """
     y = node_labels(graph).to(embedding.device)
     rows = unit_parts(embedding, embedding.mean(0), parts) if validate else embedding
     val = graph["val_mask"].to(embedding.device) & (y >= 0)
 
     def score(head: Head) -> float:
-        predicted = head.of_rows(rows, inputs.adjacency).argmax(1)
+        predicted = head.of_rows(rows, adjacency).argmax(1)
         return float((predicted[val] == y[val]).float().mean())
 
     labelled = labelled.to(embedding.device)

@@ -69,7 +69,7 @@ class Scores:
 
     @property
     def control(self) -> Score:
-        """The better of the two controls."""
+        """The best of the controls."""
         return max(self.of("control"), key=lambda row: row.mean)
 
     def margin(self, other: Score) -> tuple[float, float | None]:

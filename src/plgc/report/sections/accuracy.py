@@ -40,12 +40,12 @@ def _why_unscored(facts: ReportFacts) -> str | None:
 
 
 def verdict(scores: Scores) -> str:
-    """One sentence: the files beside the better control and the whole graph, seed by seed."""
+    """One sentence: the files beside the best control and the whole graph, seed by seed."""
     control, whole = scores.control, scores.of("whole")[0]
     what = "links" if scores.task == "link" else scores.few_labels or "all labels"
     who = f", {scores.best.name}" if len(scores.of("file")) > 1 else ""
     return (
-        f"With {what}{who}: {_margin(scores, control)} the better control ({control.name}), "
+        f"With {what}{who}: {_margin(scores, control)} the best control ({control.name}), "
         f"{_margin(scores, whole)} a GNN trained on the whole graph."
     )
 

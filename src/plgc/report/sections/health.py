@@ -57,7 +57,7 @@ def checks(file: FileFacts, scores: Sequence[Scores]) -> list[Check]:
         clear, where = one.beats(one.control), "" if one.task == "node" else " on links"
         few = f" with {one.few_labels}" if one.few_labels else ""
         seeds = counted(len(one.control.values), "seed")
-        text = f"It {'is' if clear else 'is not'} clearly above the better control{where}{few}, over {seeds}."
+        text = f"It {'is' if clear else 'is not'} clearly above the best control{where}{few}, over {seeds}."
         found.append(_check(clear, text))
     if file.theory is not None:
         found.append(_theory_check(file.theory))

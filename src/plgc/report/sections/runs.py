@@ -152,5 +152,5 @@ def _table(experiment: Experiment, entries: Sequence[SummaryRow]) -> NumberTable
         pairs = spread(*mean_std(entry.pairs), digits) if entry.pairs else NONE
         mean = spread(*mean_std(entry.values.values()), digits)
         rows.append([entry.graph, entry.name.replace("_", " "), nodes, mean, pairs, len(entry.values)])
-    head = ["graph", "method", "nodes", _metric(experiment), "less the better control", "seeds"]
+    head = ["graph", "method", "nodes", _metric(experiment), "less the best control", "seeds"]
     return NumberTable(experiment.title, head, rows, 2)
