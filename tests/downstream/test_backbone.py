@@ -44,11 +44,11 @@ def test_the_skip_path_is_the_propagated_input(condensed: plgc.CondensedGraph, d
     assert torch.equal(backbone.embed(demo_graph)[:, 40:], propagated_features(inputs))
     without = reconstruct(condensed, settings=BackboneSettings(skip=False))
     assert without.embed(demo_graph).shape == (600, 40)
-    assert without.parts == (40,)
+    assert without.parts == {"learned": 40}
 
 
 def test_the_paper_preset_has_no_skip_path(condensed: plgc.CondensedGraph) -> None:
-    assert reconstruct(replace(condensed, settings={"preset": "paper"})).parts == (40,)
+    assert reconstruct(replace(condensed, settings={"preset": "paper"})).parts == {"learned": 40}
 
 
 def test_sources_share_the_trunk_and_have_a_head_each(sources: list[plgc.CondensedGraph]) -> None:
@@ -86,7 +86,7 @@ def test_unit_parts_centre_and_scale_each_part() -> None:
     generator = torch.Generator().manual_seed(0)
     embedding = torch.rand(9, 5, generator=generator)
     mean = embedding.mean(0)
-    scaled = unit_parts(embedding, mean, (2, 3))
+    scaled = unit_parts(embedding, mean, {"learned": 2, "x": 3})
     centred = embedding - mean
     expected = torch.cat([centred[:, :2] / centred[:, :2].norm(dim=1, keepdim=True), torch.zeros(9, 0)], 1) / 2**0.5
     assert torch.allclose(scaled[:, :2], expected)

@@ -9,7 +9,7 @@ from torch import Tensor
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
 from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
 
-PARTS = (6, 8)
+PARTS = {"learned": 6, "x": 8}
 
 
 def planted(noise: float = 0.1) -> tuple[Tensor, Tensor]:
@@ -34,7 +34,7 @@ def test_every_part_counts_whatever_its_scale() -> None:
     noise = torch.randn(90, PARTS[0], generator=torch.Generator().manual_seed(1))
     blurred = torch.cat([100 * noise, rows[:, PARTS[0] :]], dim=1)
     assert score_clusters(cluster_nodes(blurred, PARTS, 3, seed=0), y)["nmi"] > 0.9
-    assert score_clusters(cluster_nodes(blurred, (sum(PARTS),), 3, seed=0), y)["nmi"] < 0.5
+    assert score_clusters(cluster_nodes(blurred, {"learned": sum(PARTS.values())}, 3, seed=0), y)["nmi"] < 0.5
 
 
 def test_only_labelled_nodes_are_scored() -> None:

@@ -99,7 +99,7 @@ def test_every_method_learns_what_it_is(graph: Data, ours: plgc.CondensedGraph, 
     assert [type(model) for model in learned.values()] == kinds
     for name, model in learned.items():
         embedding = model.embed(model.prepare(graph))
-        assert embedding.shape == (NODES, sum(model.parts))
+        assert embedding.shape == (NODES, sum(model.parts.values()))
         metrics = score(model, case, "node")
         expected = {"accuracy", "macro_f1"} | ({"smoothed_accuracy"} if name in ("random", "whole") else set())
         assert set(metrics) == expected

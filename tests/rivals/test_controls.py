@@ -33,7 +33,7 @@ def embedding(name: str, graph: Data, **options: Any) -> Tensor:
     assert reference is not None
     model = load(reference)(draw_case(graph, Protocol(), 0), LearnOptions(**options))
     rows = model.embed(model.prepare(graph))
-    assert rows.shape == (NODES, sum(model.parts))
+    assert rows.shape == (NODES, sum(model.parts.values()))
     assert not rows.requires_grad
     return rows
 
@@ -66,7 +66,7 @@ def test_raw_features_and_plain_parts_are_the_scaled_features(graph: Data) -> No
     assert torch.equal(both[:, :FEATURES], embedding("propagated_features", graph))
     np.testing.assert_allclose(both[:, FEATURES:].numpy(), x, atol=1e-6)
     case = draw_case(graph, Protocol(), 0)
-    assert plain_parts(case, LearnOptions()).parts == (FEATURES, FEATURES)
+    assert plain_parts(case, LearnOptions()).parts == {"propagated_2": FEATURES, "x": FEATURES}
     assert not raw_features(case, LearnOptions()).uses_edges
     assert all(make(case, LearnOptions()).uses_edges for make in (plain_parts, propagated, random_encoder))
 
@@ -113,8 +113,8 @@ def test_ssl_has_the_skip_path_of_a_backbone(graph: Data, monkeypatch: pytest.Mo
     monkeypatch.setattr("plgc.rivals.controls.preset_named", lambda name: OURS)
     case = draw_case(graph, Protocol(), 0)
     both, paper = (ssl(case, LearnOptions(nodes=KEPT, preset=preset)) for preset in ("default", "paper"))
-    rows, learned = both.embed(both.prepare(graph)), sum(paper.parts)
-    assert both.parts == (learned, FEATURES)
+    rows, learned = both.embed(both.prepare(graph)), sum(paper.parts.values())
+    assert both.parts == {"learned": learned, "propagated_2": FEATURES}
     assert torch.equal(rows[:, :learned], paper.embed(prepare(graph, "l1")))
     assert torch.equal(rows[:, learned:], embedding("propagated_features", graph))
 

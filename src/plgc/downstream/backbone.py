@@ -59,7 +59,7 @@ class Backbone(nn.Module, Embedder):
         super().__init__()
         self.settings, self.num_features, self.blocks = settings, num_features, blocks
         self.scaling, self.seed = scaling, seed
-        self.parts = (sum(blocks), num_features) if settings.skip else (sum(blocks),)
+        self.parts = {"learned": sum(blocks), **({"propagated_2": num_features} if settings.skip else {})}
         self.losses: list[float] = []
         generator = torch.Generator().manual_seed(seed)
         self.gnn = GNN(
@@ -114,7 +114,7 @@ def reconstruct(
         >>> import plgc
         >>> graph = plgc.load_graph("demo")
         >>> backbone = plgc.reconstruct(plgc.condense(graph, nodes=40))
-        >>> backbone.parts[1], len(backbone.embed(graph))  # the skip path is as wide as the features
+        >>> backbone.parts["propagated_2"], len(backbone.embed(graph))  # the skip path is as wide as the features
         (1000, 3000)
     """
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,6 +14,15 @@ from plgc.method.encoder import GNN
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.prepared import PreparedGraphs
 
+# What an embedding can consist of, and whether it depends on the edges.
+PARTS = {
+    "learned": True,  # the output of a GNN
+    "learned_plain": False,  # the output of a network that sees every node by itself
+    "x": False,  # X
+    "propagated_1": True,  # ÂX
+    "propagated_2": True,  # Â²X
+}
+
 
 class Embedder:
     """A frozen model that embeds graphs: a rebuilt backbone, the hidden layer of a classifier, or a control.
@@ -19,8 +30,8 @@ class Embedder:
     Attributes:
         num_features: f, the number of features per node of the graphs that it takes.
         scaling: row scaling that it applies to a graph's features.
-        parts: widths of the embedding's parts, which stand side by side in its columns. Every head centres an
-            embedding and scales each part by itself (:func:`unit_parts`).
+        parts: the embedding's parts, which stand side by side in its columns: the width of each by its name, one of
+            :data:`PARTS`. Every head centres an embedding and scales each part by itself (:func:`unit_parts`).
         gnn: the frozen GNN.
         uses_edges: False for an embedding of the features alone: the head is then given no Â either, and what it
             predicts does not depend on the edges.
@@ -28,7 +39,7 @@ class Embedder:
 
     num_features: int
     scaling: str
-    parts: tuple[int, ...]
+    parts: Mapping[str, int]
     gnn: GNN
     uses_edges: bool = True
 
@@ -51,7 +62,7 @@ class Embedder:
         raise NotImplementedError
 
 
-def unit_parts(embedding: Tensor, mean: Tensor, parts: tuple[int, ...]) -> Tensor:
+def unit_parts(embedding: Tensor, mean: Tensor, parts: Mapping[str, int]) -> Tensor:
     """Centre an embedding and scale every part of it, then the whole, to unit length: what heads are trained on."""
-    pieces = (embedding - mean).split(list(parts), dim=1)
+    pieces = (embedding - mean).split(list(parts.values()), dim=1)
     return torch.cat([F.normalize(piece, dim=1) for piece in pieces], dim=1) / len(parts) ** 0.5

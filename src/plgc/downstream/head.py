@@ -6,7 +6,7 @@ strongly as one with 140. Every method and every control in our tables is scored
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class Head:
     weight: Tensor
     bias: Tensor
     mean: Tensor
-    parts: tuple[int, ...]
+    parts: Mapping[str, int]
     settings: HeadSettings
 
     @property
@@ -70,11 +70,12 @@ class Head:
         return asdict(self.settings)
 
     @staticmethod
-    def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: tuple[int, ...]) -> Head:
+    def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: Mapping[str, int]) -> Head:
         """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
         weight, bias, mean = (tensors[name] for name in ("weight", "bias", "mean"))
-        if weight.shape != (sum(parts), bias.numel()) or mean.shape != (sum(parts),):
-            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {sum(parts)} columns")
+        columns = sum(parts.values())
+        if weight.shape != (columns, bias.numel()) or mean.shape != (columns,):
+            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {columns} columns")
         return Head(weight, bias, mean, parts, HeadSettings(**header))
 
 
@@ -94,7 +95,7 @@ def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSetti
 
 def fit_head(
     embedding: Tensor,
-    parts: tuple[int, ...],
+    parts: Mapping[str, int],
     labelled: Tensor,
     y: Tensor,
     num_classes: int,
@@ -105,7 +106,7 @@ def fit_head(
 
     Args:
         embedding: frozen embeddings of every node, [N, Σ parts].
-        parts: widths of the embedding's parts.
+        parts: widths of the embedding's parts, by name.
         labelled: indices of the nodes to learn from.
         y: labels of every node; only those of ``labelled`` are read.
         num_classes: C.

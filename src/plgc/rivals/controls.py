@@ -8,7 +8,7 @@ stage I by itself, before anything is condensed: the difference to it is what co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -70,7 +70,7 @@ class Reference(Embedder):
     Attributes:
         function: from features and Â to the embedding [N, Σ parts].
         num_features: f.
-        parts: widths of the embedding's parts.
+        parts: widths of the embedding's parts, by name.
         scaling: of the rows of X.
         where: the device.
         uses_edges: False where neither the function nor the head may see the edges.
@@ -78,7 +78,7 @@ class Reference(Embedder):
 
     function: Callable[[Inputs], Tensor]
     num_features: int
-    parts: tuple[int, ...]
+    parts: Mapping[str, int]
     scaling: str
     where: str = "cpu"
     uses_edges: bool = True
@@ -97,7 +97,7 @@ class Reference(Embedder):
 def propagated(case: Case, options: LearnOptions) -> Reference:
     """The control ``propagated_features``: Â²X."""
     width, scaling = _features(case)
-    return Reference(propagated_features, width, (width,), scaling, options.device)
+    return Reference(propagated_features, width, {"propagated_2": width}, scaling, options.device)
 
 
 def raw_features(case: Case, options: LearnOptions) -> Reference:
@@ -106,7 +106,7 @@ def raw_features(case: Case, options: LearnOptions) -> Reference:
     Clusters are those of X. To predict links, which are edges, the pair head still counts every node's training edges.
     """
     width, scaling = _features(case)
-    return Reference(_plain_features, width, (width,), scaling, options.device, uses_edges=False)
+    return Reference(_plain_features, width, {"x": width}, scaling, options.device, uses_edges=False)
 
 
 def plain_parts(case: Case, options: LearnOptions) -> Reference:
@@ -116,7 +116,7 @@ def plain_parts(case: Case, options: LearnOptions) -> Reference:
     def side_by_side(graph: Inputs) -> Tensor:
         return torch.cat([propagated_features(graph), _plain_features(graph)], dim=1)
 
-    return Reference(side_by_side, width, (width, width), scaling, options.device)
+    return Reference(side_by_side, width, {"propagated_2": width, "x": width}, scaling, options.device)
 
 
 def random_encoder(case: Case, options: LearnOptions) -> Reference:
@@ -124,7 +124,9 @@ def random_encoder(case: Case, options: LearnOptions) -> Reference:
     width, scaling = _features(case)
     generator = torch.Generator().manual_seed(options.seed)
     gnn = GNN(options.kind, width, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(options.device)
-    return Reference(lambda graph: gnn(graph.x, graph.adjacency), width, (CONTROL_WIDTH,), scaling, options.device)
+    return Reference(
+        lambda graph: gnn(graph.x, graph.adjacency), width, {"learned": CONTROL_WIDTH}, scaling, options.device
+    )
 
 
 def ssl(case: Case, options: LearnOptions) -> Reference:
@@ -135,12 +137,13 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
     stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
     learned, width = sum(stage.blocks), _features(case)[0]
     if options.preset == "paper":
-        return Reference(lambda graph: embed(stage, graph), width, (learned,), scaling, options.device)
+        return Reference(lambda graph: embed(stage, graph), width, {"learned": learned}, scaling, options.device)
 
     def beside_input(graph: Inputs) -> Tensor:
         return torch.cat([embed(stage, graph), propagated_features(graph)], dim=1)
 
-    return Reference(beside_input, width, (learned, width), scaling, options.device)
+    parts = {"learned": learned, "propagated_2": width}
+    return Reference(beside_input, width, parts, scaling, options.device)
 
 
 def train_stage_one(

@@ -7,7 +7,7 @@ score them: a new GNN is trained on the condensed graph and classifies the nodes
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -57,7 +57,7 @@ class Classifier(Embedder):
     gnn: GNN
     num_features: int
     scaling: str
-    parts: tuple[int, ...]
+    parts: Mapping[str, int]
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -103,7 +103,7 @@ def train_classifier(
     gnn = GNN(
         kind, width_in, settings.hidden, classes, layers=settings.layers, dropout=settings.dropout, generator=generator
     ).to(device)
-    model = Classifier(gnn, width_in, scaling, (settings.hidden if len(gnn.layers) > 1 else classes,))
+    model = Classifier(gnn, width_in, scaling, {"learned": settings.hidden if len(gnn.layers) > 1 else classes})
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )

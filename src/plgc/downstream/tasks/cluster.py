@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,12 +15,12 @@ from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
 RESTARTS = 10
 
 
-def cluster_nodes(embedding: Tensor, parts: tuple[int, ...], clusters: int, seed: int) -> Tensor:
+def cluster_nodes(embedding: Tensor, parts: Mapping[str, int], clusters: int, seed: int) -> Tensor:
     """Assign every node to one of ``clusters`` groups by k-means, the best of ten starts.
 
     Args:
         embedding: frozen embeddings of every node, [N, Σ parts]; each part is centred and scaled as for heads.
-        parts: widths of the embedding's parts.
+        parts: widths of the embedding's parts, by name.
         clusters: k, how many groups; the number of classes where they are to be compared.
         seed: of the starting points.
 

@@ -14,7 +14,7 @@ with this head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,7 +122,7 @@ class LinkInputs:
     popularity: Tensor
 
 
-def link_inputs(embed: Callable[[Data], Tensor], parts: tuple[int, ...], graph: Data) -> LinkInputs:
+def link_inputs(embed: Callable[[Data], Tensor], parts: Mapping[str, int], graph: Data) -> LinkInputs:
     """Embed a graph, with messages over its edges, and count each node's edges: p = log(1 + degree)."""
     assert graph.edge_index is not None
     embedding = embed(graph)
@@ -164,17 +164,18 @@ class LinkHead:
         return {"epoch": self.epoch, "validation": self.validation}
 
     @staticmethod
-    def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: tuple[int, ...]) -> LinkHead:
+    def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: Mapping[str, int]) -> LinkHead:
         """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
         weight, popularity, bias = (tensors[name] for name in ("weight", "popularity", "bias"))
-        if weight.shape != (sum(parts),) or popularity.numel() != 1 or bias.numel() != 1:
-            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {sum(parts)} columns")
+        columns = sum(parts.values())
+        if weight.shape != (columns,) or popularity.numel() != 1 or bias.numel() != 1:
+            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {columns} columns")
         validation = {str(name): float(value) for name, value in header["validation"].items()}
         return LinkHead(weight, popularity, bias, int(header["epoch"]), validation)
 
 
 def fit_link(
-    embed: Callable[[Data], Tensor], parts: tuple[int, ...], examples: LinkExamples
+    embed: Callable[[Data], Tensor], parts: Mapping[str, int], examples: LinkExamples
 ) -> tuple[LinkHead, LinkInputs]:
     """Train a pair head; the plain cosine (epoch 0) is kept unless validation edges prefer a later head.
 
@@ -182,7 +183,7 @@ def fit_link(
 
     Args:
         embed: a frozen embedder: from a graph, with messages over its edges, to [N, Σ parts].
-        parts: widths of the embedding's parts.
+        parts: widths of the embedding's parts, by name.
         examples: from :func:`link_examples`.
 
     Returns:
@@ -196,7 +197,7 @@ def fit_link(
         (link_inputs(embed, parts, graph), pairs.to(device), joined.float().to(device))
         for graph, (pairs, joined) in examples.halves
     ]
-    part = torch.repeat_interleave(torch.arange(len(parts)), torch.tensor(parts)).to(device)
+    part = torch.repeat_interleave(torch.arange(len(parts)), torch.tensor(list(parts.values()))).to(device)
     alpha = torch.full((len(parts),), settings.scale, device=device, requires_grad=True)
     delta = torch.zeros(len(part), device=device, requires_grad=True)
     gamma = torch.zeros((), device=device, requires_grad=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -15,7 +17,7 @@ from plgc.sparse.adjacency import Adjacency
 
 def fit_head_on(
     embedding: Tensor,
-    parts: tuple[int, ...],
+    parts: Mapping[str, int],
     adjacency: Adjacency | None,
     graph: Data,
     labelled: Tensor,

@@ -4,6 +4,7 @@ centroid. A linear head on its output does the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +27,7 @@ class RebuiltCTGC(Embedder):
     gnn: GNN
     num_features: int
     scaling: str
-    parts: tuple[int, ...]
+    parts: Mapping[str, int]
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -61,4 +62,4 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
             loss.backward()
             optimizer.step()
     gnn.eval().requires_grad_(False)
-    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, (width,))
+    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, {"learned": width})
