@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.downstream.head import TINY, Head, HeadSettings, mix_smoothed, smooth
-from plgc.downstream.regression import fit_experts, pool_experts
-from plgc.downstream.self_training import FEW, LinearMap, Teaching, self_train
+from plgc.downstream.regression import LinearMaps, fit_experts, mix
+from plgc.downstream.self_training import FEW, Teaching, self_train
 from plgc.downstream.unit_rows import UnitRows, unit_rows
 from plgc.downstream.weighing import (
     better_than_chance,
@@ -70,7 +70,8 @@ def fit_head(
     else:
         plain = rows.get("x") or (None if x is None else unit_rows(x, {"x": x.shape[1]})["x"])
         found, sigma, settled = _few(rows, plain, labelled, y[labelled], num_classes, adjacency, settings)
-    return Head(torch.cat([found.weights[name] for name in parts]), found.bias, mean, parts, sigma, settings, settled)
+    weight = torch.cat([found.weights[name][:, 0] for name in parts])
+    return Head(weight, found.bias[0], mean, parts, sigma, settings, settled)
 
 
 @torch.no_grad()
@@ -82,7 +83,7 @@ def _few(
     classes: int,
     adjacency: Adjacency | None,
     settings: HeadSettings,
-) -> tuple[LinearMap, float, dict[str, float]]:
+) -> tuple[LinearMaps, float, dict[str, float]]:
     """The map, σ and what was settled, from the given labels alone."""
     groups = expert_groups(list(rows))
     known = {name: part.take(labelled) for name, part in rows.items()}
@@ -95,26 +96,21 @@ def _few(
     lean, settled = 0.0, dict[str, float]()
     if judge:
         alone = found[trained.index(("x",))]
-        settled["edge_agreement"] = edge_agreement(
-            (plain.times(alone.weights["x"][:, 0]) + alone.bias[0]).softmax(1), adjacency
-        )
+        settled["edge_agreement"] = edge_agreement(alone.maps.only(0).logits({"x": plain})[:, 0].softmax(1), adjacency)
         lean = prior(settled["edge_agreement"])
     experts, left = found[: len(groups)], left_out(weighting)
     told = target[left]
     seen = torch.stack([likelihood(held_out(one.logits.log_softmax(2), weighting), told) for one in experts])
     weights = weigh_experts(list(groups), seen, lean)
-    pooled, bias = pool_experts(experts, weights)
-    logits = torch.stack(
-        [sum(rows[name].times(own[:, view]) for name, own in pooled.items()) + bias[view] for view in range(len(bias))], 1
-    )
-    own = logits.log_softmax(2)
+    pooled = mix([one.maps for one in experts], weights)
+    own = pooled.logits(rows).log_softmax(2)
     sigma = 0.0
     if adjacency is not None:
         spread = smooth(own[:, 1:].exp(), adjacency, settings).clamp(min=TINY).log()
         spread = held_out(torch.cat([own[labelled, :1], spread[labelled]], 1), weighting)
         sigma = weigh_smoothing(held_out(own[labelled], weighting), spread, told, lean)
         settled |= {"weight_of_edges": share_of_edges(list(groups.values()), weights), "smoothing": sigma}
-    base = LinearMap({name: value[:, 0] for name, value in pooled.items()}, bias[0])
+    base = pooled.only(0)
     if not settings.self_training or len(labelled) > FEW:
         return base, sigma, settled
     strength = better_than_chance(held_out(own[labelled], weighting), told) if len(told) else 1.0
@@ -130,7 +126,7 @@ def _few(
         settings.penalty,
         lambda logits: mix_smoothed(logits, sigma, adjacency, settings),
     )
-    return self_train(base, teaching, strength), sigma, settled
+    return self_train(base, teaching.answer(own[:, 0]), teaching, strength), sigma, settled
 
 
 def _validated(
@@ -141,7 +137,7 @@ def _validated(
     adjacency: Adjacency | None,
     validation: Tensor,
     settings: HeadSettings,
-) -> tuple[LinearMap, float, dict[str, float]]:
+) -> tuple[LinearMaps, float, dict[str, float]]:
     """The map, σ and what was settled, with weights that predict the validation labels best."""
     groups = list(expert_groups(list(rows), validated=True).values())
     known = {name: part.take(labelled) for name, part in rows.items()}
@@ -150,7 +146,7 @@ def _validated(
     widest = max(groups, key=len)
     experts += fit_experts(known, [widest], wanted, every, FIRM * settings.penalty, settings.steps)
     groups.append(widest)
-    logits = [one.bias[0] + sum(rows[name].times(own[:, 0]) for name, own in one.weights.items()) for one in experts]
+    logits = [one.maps.logits(rows)[:, 0] for one in experts]
     some = validation[:: -(-len(validation) // MOST_VALIDATED)]
     answers = [own[some].log_softmax(1) for own in logits]
     if adjacency is not None:
@@ -158,8 +154,7 @@ def _validated(
     weights = stack(torch.stack(answers), y[some]).view(-1, len(groups)).sum(0)
     together = sum(w * own for w, own in zip(weights, logits, strict=True))
     scale, sigma = _scale_and_sigma(together, y, some, adjacency, settings)
-    pooled, bias = pool_experts(experts, weights * scale)
-    found = LinearMap({name: value[:, 0] for name, value in pooled.items()}, bias[0])
+    found = mix([one.maps for one in experts], weights * scale)
     if adjacency is None:
         return found, 0.0, {}
     return found, sigma, {"weight_of_edges": share_of_edges(groups, weights), "smoothing": sigma}

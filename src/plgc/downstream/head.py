@@ -120,12 +120,12 @@ def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSetti
 
 
 def mix_smoothed(logits: Tensor, sigma: float, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
-    """log p, [N, C], of logits: their own log-probabilities with weight 1 − σ, the smoothed ones with weight σ."""
-    plain = logits.log_softmax(1)
+    """log p of logits [N, …, C]: their own log-probabilities with weight 1 − σ, the smoothed ones with weight σ."""
+    plain = logits.log_softmax(-1)
     if adjacency is None or sigma == 0:
         return plain
     spread = smooth(plain.exp(), adjacency, settings).clamp(min=TINY).log()
-    return ((1 - sigma) * plain + sigma * spread).log_softmax(1)
+    return ((1 - sigma) * plain + sigma * spread).log_softmax(-1)
 
 
 def describe_head(settled: Mapping[str, float]) -> str:

@@ -14,9 +14,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plgc.downstream.unit_rows import UnitRows
+
 JITTER = 1e-4  # on the diagonal of a Gram matrix, whose rows may repeat
 POWER_STEPS = 12  # of the power method, for the largest eigenvalue
 SAFETY = 1.1  # it is found from below
+
+
+@dataclass(frozen=True)
+class LinearMaps:
+    """V linear maps Σ_parts z W + b side by side.
+
+    Attributes:
+        weights: by part, what its unit rows are multiplied with, [D, V, C].
+        bias: [V, C].
+    """
+
+    weights: dict[str, Tensor]
+    bias: Tensor
+
+    def logits(self, rows: Mapping[str, UnitRows]) -> Tensor:
+        """Of every node, [N, V, C]; one pass over the embedding, however many maps there are."""
+        found = sum(rows[name].times(own.flatten(1)) for name, own in self.weights.items())
+        return self.bias + found.unflatten(1, self.bias.shape)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def only(self, number: int) -> LinearMaps:
+        """One of the maps."""
+        chosen = slice(number, number + 1)
+        return LinearMaps({name: own[:, chosen] for name, own in self.weights.items()}, self.bias[chosen])
 
 
 @dataclass(frozen=True)
@@ -24,13 +49,11 @@ class Expert:
     """A logistic regression on a group of parts, for each of V weightings of the labels.
 
     Attributes:
-        weights: by part, what its unit rows are multiplied with, [D, V, C].
-        bias: [V, C].
+        maps: one for each weighting.
         logits: of the rows that it was trained on, [n, V, C].
     """
 
-    weights: dict[str, Tensor]
-    bias: Tensor
+    maps: LinearMaps
     logits: Tensor
 
 
@@ -65,7 +88,7 @@ def fit_experts(
         inner, bias = _descend(whole, target, weighting, penalty, steps)
         pieces = inner[0].split([rows[name].shape[1] for name in group])
         weights = {name: piece * scale for name, piece in zip(group, pieces, strict=True)}
-        made[number] = Expert(weights, bias[0, 0], (_times(whole, inner) + bias)[0])
+        made[number] = Expert(LinearMaps(weights, bias[0, 0]), (_times(whole, inner) + bias)[0])
     found = fit_in_span(rows, rows, [groups[number] for number in within], target, weighting, penalty, steps)
     made |= zip(within, found, strict=True)
     return [made[number] for number in range(len(groups))]
@@ -93,18 +116,24 @@ def fit_in_span(
     alpha = torch.linalg.solve_triangular(basis.mT, inner.flatten(2), upper=True).view_as(inner)
     logits = _times(place, inner) + bias
     return [
-        Expert({name: _apply(directions[name].t(), own) / len(group) for name in group}, b[0], found)
+        Expert(LinearMaps({name: _apply(directions[name].t(), own) / len(group) for name in group}, b[0]), found)
         for group, own, b, found in zip(groups, alpha, bias, logits, strict=True)
     ]
 
 
-def pool_experts(experts: Sequence[Expert], weights: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    """The log-linear pool Σ_e w_e · expert_e as one linear map: its weights by part [D, V, C], and its bias [V, C]."""
-    pooled: dict[str, Tensor] = {}
-    for share, expert in zip(weights, experts, strict=True):
-        for name, own in expert.weights.items():
-            pooled[name] = own * share + pooled[name] if name in pooled else own * share
-    return pooled, torch.stack([share * expert.bias for share, expert in zip(weights, experts, strict=True)]).sum(0)
+def mix(maps: Sequence[LinearMaps], shares: Sequence[float] | Tensor) -> LinearMaps:
+    """Σ share · map: what averages the maps' answers log-linearly. A part that a map does not use counts as zeros."""
+    weights: dict[str, Tensor] = {}
+    for one, share in zip(maps, shares, strict=True):
+        for name, own in one.weights.items():
+            weights[name] = own * share + weights[name] if name in weights else own * share
+    return LinearMaps(weights, torch.stack([one.bias * share for one, share in zip(maps, shares, strict=True)]).sum(0))
+
+
+def beside(first: LinearMaps, second: LinearMaps) -> LinearMaps:
+    """Maps that use the same parts, side by side."""
+    weights = {name: torch.cat([own, second.weights[name]], 1) for name, own in first.weights.items()}
+    return LinearMaps(weights, torch.cat([first.bias, second.bias]))
 
 
 def _descend(

@@ -1,7 +1,7 @@
 """Self-training: with few labels, unlabelled nodes help to place the head's linear map.
 
 Two ways to train the pool of experts again: with the most confident nodes of every class as labels, more of them in
-every round (``confident``); and with soft labels of a sample of nodes, a few times over (``soft``). Which is better
+every round (``confident``); and with soft labels of a sample of nodes, as often (``soft``). Which is better
 depends on the graph, and no label-free measure was found that tells; their mean, which averages their answers
 log-linearly, is better than either on most graphs. It counts by a strength λ: how much better than by chance held-out
 labels are predicted. No other label is read.
@@ -19,31 +19,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plgc.downstream.regression import fit_in_span, pool_experts
+from plgc.downstream.regression import LinearMaps, beside, fit_in_span, mix
 from plgc.downstream.unit_rows import UnitRows
 
 # Chosen on validation nodes of Cora, Citeseer, Photo and others, 3 labels per class.
 CONFIDENT = (20, 50, 100)  # nodes of every class, round by round
 MOST = 1500  # of all classes together
 SAMPLE = 500  # nodes that get soft labels
-SOFT_ROUNDS = 3
 SHARPNESS = 2.0  # soft labels are p², scaled to sum to one
 SOFT_SHARE = 3.0  # how much they count together, in given labels
 STEPS = 30  # gradient steps of a refit
 LEAST_WEIGHT = 0.05  # of an expert that is trained again
 FEW = 500  # labels; of more, unlabelled nodes add nothing
-
-
-@dataclass(frozen=True)
-class LinearMap:
-    """Σ_parts z W + b: weights by part [D, C], and a bias [C]."""
-
-    weights: dict[str, Tensor]
-    bias: Tensor
-
-    def logits(self, rows: Mapping[str, UnitRows]) -> Tensor:
-        """Of every node, [N, C]."""
-        return self.bias + sum(rows[name].times(own) for name, own in self.weights.items())
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,7 @@ class Teaching:
         labelled: nodes with a label, [n].
         target: their classes, one-hot, [n, C].
         penalty: of every logistic regression.
-        answer: from logits of every node to log p.
+        answer: from logits of every node to log p, [N, …, C].
     """
 
     rows: Mapping[str, UnitRows]
@@ -69,29 +56,19 @@ class Teaching:
     answer: Callable[[Tensor], Tensor]
 
 
-def self_train(base: LinearMap, teaching: Teaching, strength: float) -> LinearMap:
-    """(1 − λ) · base + λ · (confident + soft) / 2, for λ = ``strength``."""
-    start = teaching.answer(base.logits(teaching.rows))
-    confident, answer = base, start
-    for number, count in enumerate(CONFIDENT):
-        answer = answer if number == 0 else teaching.answer(confident.logits(teaching.rows))
-        confident = refit(teaching, *confident_nodes(answer, teaching.labelled, count))
+def self_train(base: LinearMaps, start: Tensor, teaching: Teaching, strength: float) -> LinearMaps:
+    """(1 − λ) · base + λ · (confident + soft) / 2, for λ = ``strength``; ``start`` is log p of the base, [N, C]."""
     drawn = torch.randperm(len(start), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(start.device)
     worth = torch.full((len(drawn),), SOFT_SHARE * len(teaching.labelled) / len(drawn), device=start.device)
-    soft, answer = base, start
-    for number in range(SOFT_ROUNDS):
-        answer = answer if number == 0 else teaching.answer(soft.logits(teaching.rows))
-        soft = refit(teaching, drawn, (SHARPNESS * answer[drawn]).softmax(1), worth)
+    confident = soft = base
+    by_confident = by_soft = start
+    for number, count in enumerate(CONFIDENT):
+        if number > 0:
+            answers = teaching.answer(beside(confident, soft).logits(teaching.rows))
+            by_confident, by_soft = answers.unbind(1)
+        confident = refit(teaching, *confident_nodes(by_confident, teaching.labelled, count))
+        soft = refit(teaching, drawn, (SHARPNESS * by_soft[drawn]).softmax(1), worth)
     return mix([base, confident, soft], [1 - strength, strength / 2, strength / 2])
-
-
-def mix(maps: list[LinearMap], shares: list[float]) -> LinearMap:
-    """The weighted sum of linear maps; a part that a map does not have counts as zeros."""
-    weights: dict[str, Tensor] = {}
-    for one, share in zip(maps, shares, strict=True):
-        for name, own in one.weights.items():
-            weights[name] = own * share + weights[name] if name in weights else own * share
-    return LinearMap(weights, torch.stack([s * one.bias for one, s in zip(maps, shares, strict=True)]).sum(0))
 
 
 def confident_nodes(answer: Tensor, labelled: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -107,7 +84,7 @@ def confident_nodes(answer: Tensor, labelled: Tensor, count: int) -> tuple[Tenso
     return chosen, F.one_hot(mark, classes).to(answer.dtype), torch.ones(len(chosen), device=answer.device)
 
 
-def refit(teaching: Teaching, nodes: Tensor, target: Tensor, weight: Tensor) -> LinearMap:
+def refit(teaching: Teaching, nodes: Tensor, target: Tensor, weight: Tensor) -> LinearMaps:
     """The pool of experts trained on the labels and on these nodes, with soft labels [m, C] of these weights [m]."""
     kept = [number for number, share in enumerate(teaching.weights.tolist()) if share >= LEAST_WEIGHT]
     groups = [teaching.groups[number] for number in kept]
@@ -123,5 +100,4 @@ def refit(teaching: Teaching, nodes: Tensor, target: Tensor, weight: Tensor) -> 
     weighting = torch.cat([torch.ones(len(teaching.labelled), device=weight.device), weight])[None]
     wanted = torch.cat([teaching.target, target])
     experts = fit_in_span(rows, directions, groups, wanted, weighting, teaching.penalty, STEPS)
-    weights, bias = pool_experts(experts, shares)
-    return LinearMap({name: own[:, 0] for name, own in weights.items()}, bias[0])
+    return mix([expert.maps for expert in experts], shares)
