@@ -70,6 +70,9 @@ def fit_head(
     else:
         plain = rows.get("x") or (None if x is None else unit_rows(x, {"x": x.shape[1]})["x"])
         found, sigma, settled = _few(rows, plain, labelled, y[labelled], num_classes, adjacency, settings)
+    if "smoothing" in settled:
+        known = {name: part.take(labelled) for name, part in rows.items()}
+        settled["weight_of_edges"] = share_of_edges(found, known)
     weight = torch.cat([found.weights[name][:, 0] for name in parts])
     return Head(weight, found.bias[0], mean, parts, sigma, settings, settled)
 
@@ -109,7 +112,7 @@ def _few(
         spread = smooth(own[:, 1:].exp(), adjacency, settings).clamp(min=TINY).log()
         spread = held_out(torch.cat([own[labelled, :1], spread[labelled]], 1), weighting)
         sigma = weigh_smoothing(held_out(own[labelled], weighting), spread, told, lean)
-        settled |= {"weight_of_edges": share_of_edges(list(groups.values()), weights), "smoothing": sigma}
+        settled["smoothing"] = sigma
     base = pooled.only(0)
     if not settings.self_training or len(labelled) > FEW:
         return base, sigma, settled
@@ -157,7 +160,7 @@ def _validated(
     found = mix([one.maps for one in experts], weights * scale)
     if adjacency is None:
         return found, 0.0, {}
-    return found, sigma, {"weight_of_edges": share_of_edges(groups, weights), "smoothing": sigma}
+    return found, sigma, {"smoothing": sigma}
 
 
 def _scale_and_sigma(

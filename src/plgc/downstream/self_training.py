@@ -1,10 +1,10 @@
 """Self-training: with few labels, unlabelled nodes help to place the head's linear map.
 
 Two ways to train the pool of experts again: with the most confident nodes of every class as labels, more of them in
-every round (``confident``); and with soft labels of a sample of nodes, as often (``soft``). Which is better
-depends on the graph, and no label-free measure was found that tells; their mean, which averages their answers
-log-linearly, is better than either on most graphs. It counts by a strength λ: how much better than by chance held-out
-labels are predicted. No other label is read.
+every round (``confident``); and with soft labels of a sample of nodes, as often (``soft``). Which is better depends on
+the graph. The maps, and the pool as it was, are averaged, which averages their answers log-linearly, with weights by
+how likely each finds the given labels: rounds that went astray find them less likely. The result counts by a strength
+λ: how much better than by chance held-out labels are predicted. No other label is read.
 
 The weights of a refit are sought in the span of the labelled rows and the means of the new classes, whatever the number
 of columns.
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from plgc.downstream.regression import LinearMaps, beside, fit_in_span, mix
 from plgc.downstream.unit_rows import UnitRows
+from plgc.downstream.weighing import LOWEST
 
 # Chosen on validation nodes of Cora, Citeseer, Photo and others, 3 labels per class.
 CONFIDENT = (20, 50, 100)  # nodes of every class, round by round
@@ -28,6 +29,7 @@ MOST = 1500  # of all classes together
 SAMPLE = 500  # nodes that get soft labels
 SHARPNESS = 2.0  # soft labels are p², scaled to sum to one
 SOFT_SHARE = 3.0  # how much they count together, in given labels
+EVIDENCE = 0.3  # of the given labels' log-likelihood, for the weights of the maps
 STEPS = 30  # gradient steps of a refit
 LEAST_WEIGHT = 0.05  # of an expert that is trained again
 FEW = 500  # labels; of more, unlabelled nodes add nothing
@@ -57,18 +59,26 @@ class Teaching:
 
 
 def self_train(base: LinearMaps, start: Tensor, teaching: Teaching, strength: float) -> LinearMaps:
-    """(1 − λ) · base + λ · (confident + soft) / 2, for λ = ``strength``; ``start`` is log p of the base, [N, C]."""
+    """(1 − λ) · base + λ · (w_1 · base + w_2 · confident + w_3 · soft), for λ = ``strength``.
+
+    Args:
+        base: the pool, one map.
+        start: log p of the base, [N, C].
+        teaching: what refits have in common.
+        strength: λ.
+    """
     drawn = torch.randperm(len(start), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(start.device)
     worth = torch.full((len(drawn),), SOFT_SHARE * len(teaching.labelled) / len(drawn), device=start.device)
     confident = soft = base
-    by_confident = by_soft = start
-    for number, count in enumerate(CONFIDENT):
-        if number > 0:
-            answers = teaching.answer(beside(confident, soft).logits(teaching.rows))
-            by_confident, by_soft = answers.unbind(1)
-        confident = refit(teaching, *confident_nodes(by_confident, teaching.labelled, count))
-        soft = refit(teaching, drawn, (SHARPNESS * by_soft[drawn]).softmax(1), worth)
-    return mix([base, confident, soft], [1 - strength, strength / 2, strength / 2])
+    answers = torch.stack([start, start], 1)
+    for count in CONFIDENT:
+        confident = refit(teaching, *confident_nodes(answers[:, 0], teaching.labelled, count))
+        soft = refit(teaching, drawn, (SHARPNESS * answers[drawn, 1]).softmax(1), worth)
+        answers = teaching.answer(beside(confident, soft).logits(teaching.rows))
+    told = torch.cat([start[:, None], answers], 1)[teaching.labelled].clamp(min=LOWEST)  # [n, 3, C]
+    weights = torch.softmax(EVIDENCE * (told * teaching.target[:, None]).sum((0, 2)), 0) * strength
+    weights[0] += 1 - strength
+    return mix([base, confident, soft], weights)
 
 
 def confident_nodes(answer: Tensor, labelled: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

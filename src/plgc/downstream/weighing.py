@@ -10,13 +10,14 @@ are those that predict them best. σ, the weight of smoothed predictions, is set
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.downstream.embedder import PARTS
+from plgc.downstream.regression import LinearMaps
 from plgc.sparse.adjacency import Adjacency, neighbor_sum
 
 # Chosen on validation nodes of 17 graphs, 3 labels per class.
@@ -39,10 +40,19 @@ def expert_groups(parts: Sequence[str], *, validated: bool = False) -> dict[str,
     return {name: group for name, group in groups.items() if group}
 
 
-def share_of_edges(groups: Sequence[tuple[str, ...]], weights: Tensor) -> float:
-    """How much of the experts' weight is on parts that use the edges, 0 to 1."""
-    edges = [sum(PARTS[name] for name in group) / len(group) for group in groups]
-    return float((weights.cpu() * torch.tensor(edges)).sum() / weights.sum().cpu())
+def share_of_edges(maps: LinearMaps, rows: Mapping[str, Tensor]) -> float:
+    """How much of a map's answers comes from parts that use the edges, 0 to 1: by the spread of each part's logits.
+
+    Args:
+        maps: one map.
+        rows: by part, unit rows of some nodes, [n, D].
+    """
+    spread = {}
+    for name, weight in maps.weights.items():
+        logits = rows[name] @ weight[:, 0]
+        spread[name] = float((logits - logits.mean(1, keepdim=True)).norm())
+    total = sum(spread.values())
+    return sum(value for name, value in spread.items() if PARTS[name]) / total if total > 0 else 0.0
 
 
 # Few labels, none to validate
