@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.downstream.backbone import propagated_features
+from plgc.downstream.backbone import BESIDE, LEARNED, beside_input, propagated_features
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import Classifier, train_classifier
 from plgc.graphs.bare import bare_graph
@@ -110,13 +110,9 @@ def raw_features(case: Case, options: LearnOptions) -> Reference:
 
 
 def plain_parts(case: Case, options: LearnOptions) -> Reference:
-    """The control ``plain_parts``: Â²X and X beside each other, two parts, for every task."""
+    """The control ``plain_parts``: X, ÂX and Â²X, all parts that a backbone has beside what it learned."""
     width, scaling = _features(case)
-
-    def side_by_side(graph: Inputs) -> Tensor:
-        return torch.cat([propagated_features(graph), _plain_features(graph)], dim=1)
-
-    return Reference(side_by_side, width, {"propagated_2": width, "x": width}, scaling, options.device)
+    return Reference(beside_input, width, dict.fromkeys(BESIDE, width), scaling, options.device)
 
 
 def random_encoder(case: Case, options: LearnOptions) -> Reference:
@@ -130,20 +126,18 @@ def random_encoder(case: Case, options: LearnOptions) -> Reference:
 
 
 def ssl(case: Case, options: LearnOptions) -> Reference:
-    """The frozen encoder of stage I, with the same skip path as a backbone rebuilt from its condensed graph."""
+    """The frozen encoders of stage I, with the same parts beside them as a rebuilt backbone."""
     if options.nodes is None:
         raise SettingError("ssl needs the number of prototypes: give nodes")
     settings = preset_named(options.preset)
     stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
-    learned, width = sum(stage.blocks), _features(case)[0]
+    width, parts = _features(case)[0], dict[str, int]()
+    for channel, block in zip(stage.channels, stage.blocks, strict=True):
+        parts[LEARNED[channel]] = parts.get(LEARNED[channel], 0) + block
     if options.preset == "paper":
-        return Reference(lambda graph: embed(stage, graph), width, {"learned": learned}, scaling, options.device)
-
-    def beside_input(graph: Inputs) -> Tensor:
-        return torch.cat([embed(stage, graph), propagated_features(graph)], dim=1)
-
-    parts = {"learned": learned, "propagated_2": width}
-    return Reference(beside_input, width, parts, scaling, options.device)
+        return Reference(lambda graph: embed(stage, graph), width, parts, scaling, options.device)
+    parts |= dict.fromkeys(BESIDE, width)
+    return Reference(lambda graph: beside_input(graph, embed(stage, graph)), width, parts, scaling, options.device)
 
 
 def train_stage_one(
