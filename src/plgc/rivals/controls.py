@@ -2,8 +2,8 @@
 
 A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
 one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat the best of
-them. What a file adds is the difference to ``plain_parts``, the head on all that the graph has without one. ``ssl`` is
-stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
+them. What a file adds is the difference to ``plain_parts``, the head on all it has without a file: X, ÂX and Â²X.
+``ssl`` is stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
 """
 
 from __future__ import annotations

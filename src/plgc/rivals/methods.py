@@ -135,7 +135,7 @@ TABLE = (
     Method("raw_features", "control: the features, without edges", reference=f"{CONTROLS}:raw_features", sized=False),
     Method(
         "plain_parts",
-        "control: the features, propagated twice and plain, side by side",
+        "control: the features, plain and propagated once and twice, side by side",
         reference=f"{CONTROLS}:plain_parts",
         sized=False,
     ),
