@@ -201,8 +201,8 @@ class LinkHead:
         if weight.shape != (columns,) or popularity.shape != (POPULARITY,) or bias.numel() != 1:
             raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {columns} columns")
         shares, validation = (
-            {str(name): float(value) for name, value in dict(header.get(key, {})).items()}
-            for key in ("shares", "validation")
+            {str(name): float(value) for name, value in found.items()}
+            for found in (header.get("shares", {}), header["validation"])
         )
         return LinkHead(weight, popularity, bias, shares, validation)
 
@@ -231,21 +231,30 @@ def fit_link(
     start[: len(names)] = settings.scale
 
     weights = rank_weights(features, joined, start, settings.shrinkage)
-    bias = -(features @ weights).median()  # half of the pairs are edges
-    terms = (features * weights).split([len(names), len(names), POPULARITY], dim=1)
-    spread = torch.cat([terms[0] + terms[1], terms[2].sum(1, keepdim=True)], dim=1).std(0, correction=0)
-    shares = dict(zip([*names, "popularity"], (spread / spread.sum().clamp(min=1e-12)).tolist(), strict=True))
+    weight = (directions.double() @ weights[: 2 * len(names)]).float()
+    bias = -(features @ weights).median().float()  # half of the pairs are edges
+    shares = _shares(names, features * weights)
+    kept = _held_out(features, joined, start, settings.shrinkage)
+    validation = {"cosine": auroc(features @ start, joined), "kept": kept}
+    return LinkHead(weight, weights[-POPULARITY:].float(), bias, shares, validation), visible
 
+
+def _shares(names: list[str], terms: Tensor) -> dict[str, float]:
+    """See :class:`LinkHead`; ``terms`` are the summands of every score, [E, 2 · parts + 3]."""
+    cosines, deviations, popularity = terms.split([len(names), len(names), POPULARITY], dim=1)
+    spread = torch.cat([cosines + deviations, popularity.sum(1, keepdim=True)], dim=1).std(0, correction=0)
+    return dict(zip([*names, "popularity"], (spread / spread.sum().clamp(min=1e-12)).tolist(), strict=True))
+
+
+def _held_out(features: Tensor, joined: Tensor, start: Tensor, shrinkage: float) -> float:
+    """AUROC of each half of the pairs with weights that were fitted on the other half, the mean of both."""
     first = torch.arange(len(joined), device=joined.device) % (len(joined) // 2) % 2 == 0
-    folds = [(first, ~first), (~first, first)] if len(joined) > 2 else [(first, first)]
-    kept = [
-        auroc(features[held] @ rank_weights(features[used], joined[used], start, settings.shrinkage), joined[held])
+    folds = [(first, ~first), (~first, first)] if len(joined) > 2 else [(first, first)]  # a single edge has no halves
+    scored = [
+        auroc(features[held] @ rank_weights(features[used], joined[used], start, shrinkage), joined[held])
         for used, held in folds
     ]
-    validation = {"cosine": auroc(features @ start, joined), "kept": sum(kept) / len(kept)}
-    weight = (directions.double() @ weights[: 2 * len(names)]).float()
-    head = LinkHead(weight, weights[2 * len(names) :].float(), bias.float(), shares, validation)
-    return head, visible
+    return sum(scored) / len(scored)
 
 
 def _at_most(edges: int, pairs: Tensor, joined: Tensor) -> Pairs:
@@ -274,6 +283,9 @@ def _deviations(embed: Callable[[Data], Tensor], parts: Mapping[str, int], examp
 def score_links(
     head: LinkHead, visible: LinkInputs, split: EdgeSplit, graph: Data, seed: int, on: str = "test"
 ) -> dict[str, float]:
-    """AUROC and average precision (0–1) on one part's edges and as many non-edges of the whole graph."""
+    """AUROC and average precision (0–1) on one part's edges and as many non-edges of the whole graph.
+
+    A few weights of the head were fitted on validation edges: on ``val`` its scores are a little too good.
+    """
     pairs, joined = labelled_pairs(split, graph, seed, on)
     return rank_scores(head.scores(visible, pairs), joined.to(visible.rows.device))
