@@ -103,7 +103,8 @@ def train_classifier(
     gnn = GNN(
         kind, width_in, settings.hidden, classes, layers=settings.layers, dropout=settings.dropout, generator=generator
     ).to(device)
-    model = Classifier(gnn, width_in, scaling, {"learned": settings.hidden if len(gnn.layers) > 1 else classes})
+    part = "learned_plain" if kind == "mlp" else "learned"
+    model = Classifier(gnn, width_in, scaling, {part: settings.hidden if len(gnn.layers) > 1 else classes})
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
