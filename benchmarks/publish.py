@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.numbers import mean_std
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import Experiment, list_experiments
-from plgc.experiments.summary import mean_std, summarise
+from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_markdown
 from plgc.runtime.files import write_atomically
 
@@ -124,9 +125,10 @@ def headline(found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
             if ours.method != "plgc" or ours.preset != "default" or not ours.values:
                 continue
             others = [spread(unsized[ours.graph, method].values.values()) for method in HEADLINE]
-            paper = f"{ours.paper[0]:.1f}" if ours.paper else "–"
+            assert ours.less_control is not None
+            less, paper = ours.less_control.values.values(), f"{ours.paper[0]:.1f}" if ours.paper else "–"
             cells = [labels, ours.graph, str(ours.nodes), spread(ours.values.values()), *others]
-            lines.append("| " + " | ".join([*cells, spread(ours.pairs, sign="+"), paper]) + " |")
+            lines.append("| " + " | ".join([*cells, spread(less, sign="+"), paper]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -100,9 +100,7 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
     }
 
 
-def _score(
-    cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str
-) -> dict[str, float]:
+def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str) -> dict[str, float]:
     """Metrics of one label draw; of a backbone with other parts also those of the learned parts by themselves."""
     if cell.method == "whole" and cell.task == "link":
         return score_whole_link(case, seed=cell.seed, device=device)

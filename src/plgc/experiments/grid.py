@@ -121,7 +121,8 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
     levels = {level: values for level in ("noise", "shots") if (values := getattr(choice, level)) is not None}
     for level in levels:
         require(level in experiment.levels, f"{name} has no {level} to choose")
-    require(choice.draws is None or bool(experiment.draws), f"{name} draws labels once a seed: it has no draws to choose")
+    drawn = choice.draws is None or bool(experiment.draws)
+    require(drawn, f"{name} draws labels once a seed: it has no draws to choose")
     return replace(
         experiment,
         graphs=tuple(

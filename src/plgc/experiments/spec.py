@@ -169,7 +169,8 @@ class Experiment:
     def __post_init__(self) -> None:
         _require_counts(self, "seeds")
         for shots, draws in self.draws.items():
-            require(isinstance(draws, int) and draws >= 1, f"draws of {shots} labels is {draws!r}: at least 1 is needed")
+            sound = isinstance(draws, int) and draws >= 1
+            require(sound, f"draws with {shots} labels is {draws!r}: at least 1 is needed")
         _require_metric(self.metric)
         require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
         _require_once([normalised(graph.name) for graph in self.graphs], "graphs")
