@@ -23,6 +23,7 @@ from plgc.rivals.controls import (
 )
 from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import SettingError
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
 from quick_rivals import FEATURES, KEPT, NODES, OURS
 
@@ -62,11 +63,12 @@ def test_raw_features_and_plain_parts_are_the_scaled_features(graph: Data) -> No
     x = graph["x"].to_dense().numpy()
     x = x / x.sum(1, keepdims=True)
     np.testing.assert_allclose(embedding("raw_features", graph).numpy(), x, atol=1e-6)
-    both = embedding("plain_parts", graph)
-    assert torch.equal(both[:, :FEATURES], embedding("propagated_features", graph))
-    np.testing.assert_allclose(both[:, FEATURES:].numpy(), x, atol=1e-6)
+    plain, once, twice = embedding("plain_parts", graph).split(FEATURES, dim=1)
+    np.testing.assert_allclose(plain.numpy(), x, atol=1e-6)
+    torch.testing.assert_close(once, propagate(prepare(graph, "l1").adjacency, plain))
+    assert torch.equal(twice, embedding("propagated_features", graph))
     case = draw_case(graph, Protocol(), 0)
-    assert plain_parts(case, LearnOptions()).parts == {"propagated_2": FEATURES, "x": FEATURES}
+    assert plain_parts(case, LearnOptions()).parts == dict.fromkeys(("x", "propagated_1", "propagated_2"), FEATURES)
     assert not raw_features(case, LearnOptions()).uses_edges
     assert all(make(case, LearnOptions()).uses_edges for make in (plain_parts, propagated, random_encoder))
 

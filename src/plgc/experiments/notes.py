@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,8 +32,7 @@ def table_notes(
         ragged = " (n= where there are fewer)" if experiment.across and len(counts) > 1 and not drawn else ""
         yield f"seeds: {counts[0]}" if len(counts) == 1 else f"seeds: {counts[0]} to {counts[-1]}{ragged}"
     if drawn:
-        draws = ", ".join(f"{draws} with {shots}" for shots, draws in sorted(experiment.draws.items()))
-        yield f"label draws of a seed, by labels per class: {draws}; n= where there are fewer values than for others"
+        yield f"label draws of a seed: {_draws(found)}; n= where a method has fewer values than others"
     planned = {cell.identity() for cell in cells(experiment)}
     done = {identity(dict(record)) for record in records if "error" not in record}
     if planned - done:
@@ -46,6 +46,16 @@ def table_notes(
     yield from _comparison_notes(experiment, found, head)
     for message, mark in failures.items():
         yield f"[{mark}] {message}"
+
+
+def _draws(found: Sequence[SummaryRow]) -> str:
+    """The most label draws that a seed has, by the number of labels."""
+    most: dict[int, int] = {}
+    for row in found:
+        shots, by_seed = row.level("shots"), Counter(draw.seed for draw in row.values)
+        if shots is not None:
+            most[shots] = max([most.get(shots, 0), *by_seed.values()])
+    return ", ".join(f"{draws} with {shots} per class" for shots, draws in sorted(most.items()))
 
 
 def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head: Sequence[str]) -> Iterable[str]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.tasks.labelled_rows import labelled_rows
 from plgc.method.encoder import GNN
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
@@ -108,6 +109,7 @@ def train_classifier(
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
+    forward = labelled_rows(gnn, x, adjacency, labelled)
     best, best_score = None, float("-inf")
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout draws from torch's own generator
@@ -115,7 +117,7 @@ def train_classifier(
             if settings.decay_halfway and epoch == settings.epochs // 2:
                 optimizer.param_groups[0]["lr"] *= 0.1
             gnn.train()
-            loss = F.cross_entropy(gnn(x, adjacency)[labelled], target)
+            loss = F.cross_entropy(forward(), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
