@@ -16,8 +16,10 @@ def planted(noise: float = 0.1) -> tuple[Tensor, Tensor]:
     """Three clusters in two parts of unlike scale, far from the origin."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(90) % 3
-    rows = torch.randn(3, sum(PARTS), generator=generator)[y] + noise * torch.randn(90, sum(PARTS), generator=generator)
-    return rows * torch.tensor([100.0] * PARTS[0] + [0.01] * PARTS[1]) + 50, y
+    rows = torch.randn(3, sum(PARTS.values()), generator=generator)[y] + noise * torch.randn(
+        90, sum(PARTS.values()), generator=generator
+    )
+    return rows * torch.tensor([100.0] * PARTS["learned"] + [0.01] * PARTS["x"]) + 50, y
 
 
 def test_planted_clusters_are_found() -> None:
@@ -31,8 +33,8 @@ def test_planted_clusters_are_found() -> None:
 def test_every_part_counts_whatever_its_scale() -> None:
     """The second part alone tells the clusters apart, at a ten-thousandth of the first part's scale."""
     rows, y = planted()
-    noise = torch.randn(90, PARTS[0], generator=torch.Generator().manual_seed(1))
-    blurred = torch.cat([100 * noise, rows[:, PARTS[0] :]], dim=1)
+    noise = torch.randn(90, PARTS["learned"], generator=torch.Generator().manual_seed(1))
+    blurred = torch.cat([100 * noise, rows[:, PARTS["learned"] :]], dim=1)
     assert score_clusters(cluster_nodes(blurred, PARTS, 3, seed=0), y)["nmi"] > 0.9
     assert score_clusters(cluster_nodes(blurred, {"learned": sum(PARTS.values())}, 3, seed=0), y)["nmi"] < 0.5
 

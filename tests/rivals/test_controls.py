@@ -116,9 +116,9 @@ def test_ssl_has_the_skip_path_of_a_backbone(graph: Data, monkeypatch: pytest.Mo
     case = draw_case(graph, Protocol(), 0)
     both, paper = (ssl(case, LearnOptions(nodes=KEPT, preset=preset)) for preset in ("default", "paper"))
     rows, learned = both.embed(both.prepare(graph)), sum(paper.parts.values())
-    assert both.parts == {"learned": learned, "propagated_2": FEATURES}
+    assert both.parts == {**paper.parts, "x": FEATURES, "propagated_1": FEATURES, "propagated_2": FEATURES}
     assert torch.equal(rows[:, :learned], paper.embed(prepare(graph, "l1")))
-    assert torch.equal(rows[:, learned:], embedding("propagated_features", graph))
+    assert torch.equal(rows[:, learned:], embedding("plain_parts", graph))
 
 
 def test_ssl_refuses_impossible_sizes(graph: Data) -> None:

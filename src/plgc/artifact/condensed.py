@@ -5,9 +5,10 @@ from a label-free method, ``pseudo_labels`` Ỹ [K, d] float32, or, from a super
 [K] int64 (−1: none) or soft labels [K, C] float32; and ``edge_index`` [2, E] int64 with ``edge_weight`` [E] float32
 where A' is not I. The header has one metadata entry, ``plgc``: a JSON object with ``format``, ``schema``, ``version``
 (of the package), ``method``, ``seed``, ``threads``, ``scaling`` (row scaling of the features), ``blocks`` (how Ỹ's
-columns split into one unit vector per encoder), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges of the
-original the method saw, the split whose training nodes or labels it was given, and how its features were derived from
-edges where it had none of its own), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
+columns split into one unit vector per encoder), ``channels`` (of every block: ``edges`` where its encoder passed
+messages, ``plain`` where it saw every node by itself), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges
+of the original the method saw, the split whose training nodes or labels it was given, and how its features were derived
+from edges where it had none of its own), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
 itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
 name.
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-SCHEMA = 3  # 2 had no checksum; 1 knew neither labels nor edges, and no method but ours; both are still read
+SCHEMA = 4  # 3 knew no channels; 2 no checksum; 1 neither labels nor edges, and no method but ours; all are still read
 CHECKSUM_SINCE = 3  # the first schema with a checksum
+CHANNELS = ("edges", "plain")
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -48,7 +50,8 @@ class CondensedGraph:
     """A condensed graph 𝒮 = (X', A') and how it was made.
 
     Ours has pseudo-labels Ỹ and A' = I (no edges). Methods that need labels leave ``labels`` instead, and some leave
-    edges; :mod:`plgc.rivals.methods` names them.
+    edges; :mod:`plgc.rivals.methods` names them. Every synthetic node serves all channels: Ỹ has columns for each, and
+    ``channels`` says of every block of columns which one it belongs to.
 
     Example:
         >>> import plgc
@@ -78,6 +81,11 @@ class CondensedGraph:
     num_classes: int | None = None
     edge_index: Tensor | None = None
     edge_weight: Tensor | None = None
+    channels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.channels:  # a method without channels, or a file from before there were any
+            object.__setattr__(self, "channels", ("edges",) * len(self.blocks))
 
     @property
     def num_nodes(self) -> int:
@@ -88,6 +96,21 @@ class CondensedGraph:
     def num_features(self) -> int:
         """f, the feature width it shares with the graph it came from."""
         return self.features.shape[1]
+
+    def blocks_of(self, channel: str) -> tuple[int, ...]:
+        """Widths of the blocks of one channel; empty where the file does not have it."""
+        return tuple(width for width, own in zip(self.blocks, self.channels, strict=True) if own == channel)
+
+    def targets_of(self, channel: str) -> Tensor | None:
+        """Ỹ of one channel, [K, Σ of its blocks], as unit vectors; None where the file does not have it.
+
+        Ỹ is one unit vector over all its blocks, and so is each channel's part over its own.
+        """
+        if self.pseudo_labels is None or channel not in self.channels:
+            return None
+        parts = self.pseudo_labels.split(list(self.blocks), dim=1)
+        own = [part for part, name in zip(parts, self.channels, strict=True) if name == channel]
+        return torch.cat(own, dim=1) * (len(self.blocks) / len(own)) ** 0.5
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file, whole or not at all."""
@@ -103,6 +126,7 @@ class CondensedGraph:
             "threads": self.threads,
             "scaling": self.scaling,
             "blocks": list(self.blocks),
+            "channels": list(self.channels),
             "settings": self.settings,
             "nodes_requested": self.nodes_requested,
             "chosen": self.chosen,
@@ -167,10 +191,11 @@ class CondensedGraph:
 
 
 def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]:
-    """What schema 2 added; a file of schema 1 has none of it."""
+    """What schemas 2 and 4 added; a file of an earlier one has none of it."""
     if header["schema"] < 2:
         return {}
     return {
+        "channels": tuple(map(str, header["channels"])) if header["schema"] >= 4 else (),
         "method": str(header["method"]),
         "seen": Seen.from_dict(header["seen"]),
         "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
@@ -223,6 +248,13 @@ def _problem_of_targets(graph: CondensedGraph) -> str | None:
             return f"pseudo-labels are {pseudo.dtype} {tuple(pseudo.shape)}, not float32 [{nodes}, d]"
         if not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != pseudo.shape[1]:
             return f"blocks {graph.blocks} do not add up to the {pseudo.shape[1]} columns of the pseudo-labels"
+        if len(graph.channels) != len(graph.blocks):
+            return f"it names {len(graph.channels)} channel(s) for {len(graph.blocks)} block(s) of pseudo-labels"
+        unknown = [name for name in graph.channels if name not in CHANNELS]
+        if unknown:
+            return f"a block of pseudo-labels is of channel {unknown[0]!r}: known are {', '.join(CHANNELS)}"
+        if list(graph.channels) != sorted(graph.channels):
+            return f"its channels are {', '.join(graph.channels)}: blocks with edges come before those without"
         return None if torch.isfinite(pseudo).all() else "its pseudo-labels hold NaN or infinite values"
     assert labels is not None
     if classes is None or classes < 1:

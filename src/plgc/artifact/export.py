@@ -26,7 +26,9 @@ def to_pyg(condensed: CondensedGraph) -> Data:
     ``x`` are the synthetic features [K, f], ``counts`` [K] how many original nodes each represents. ``y`` are
     pseudo-labels [K, d], vectors to regress on, or classes [K] or [K, C] from a supervised method; ``target`` says
     which: ``"pseudo_labels"`` or ``"labels"``. ``edge_index`` has no self-loops, and is empty where A' = I. A model
-    trained on ``x`` expects a graph's own features with the row scaling ``scaling``.
+    trained on ``x`` expects a graph's own features with the row scaling ``scaling``. Of pseudo-labels, ``blocks`` are
+    the widths of their unit vectors, and ``channels`` says of each whether a model reaches it with edges (``edges``) or
+    from a node's own features alone (``plain``).
     """
     y = condensed.pseudo_labels if condensed.pseudo_labels is not None else condensed.labels
     assert y is not None
@@ -36,6 +38,8 @@ def to_pyg(condensed: CondensedGraph) -> Data:
     data = Data(x=x, edge_index=edges[:, other], y=y.clone(), num_nodes=nodes)
     data.counts, data.scaling = condensed.counts.clone(), condensed.scaling
     data.target = "labels" if condensed.pseudo_labels is None else "pseudo_labels"
+    if condensed.pseudo_labels is not None:
+        data.blocks, data.channels = list(condensed.blocks), list(condensed.channels)
     if condensed.edge_weight is not None:
         data.edge_weight = condensed.edge_weight[other]
     return data

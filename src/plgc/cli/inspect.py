@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ EXAMPLES = examples(
     "plgc inspect cora.safetensors --graph cora --theory",
 )
 VACUOUS = "vacuous"
+CHANNEL_WORDS = {"edges": "with edges", "plain": "without"}
 RECORDED = (  # shown as the file has it
     *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
     *("source", "fingerprint", "settings", "chosen", "curves"),
@@ -102,6 +104,7 @@ def describe(file: Path) -> dict[str, Any]:
         "classes": condensed.num_classes,
         "pseudo_label_width": None if labels is None else labels.shape[1],
         "blocks": list(condensed.blocks),
+        "channels": list(condensed.channels),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
         "privacy": told_of_members(condensed),
         **{name: getattr(condensed, name) for name in RECORDED},
@@ -110,7 +113,7 @@ def describe(file: Path) -> dict[str, Any]:
 
 def description(result: dict[str, Any]) -> str:
     """The result of :func:`describe` as text."""
-    source, counts, blocks = result["source"], result["counts"], result["blocks"]
+    source, counts = result["source"], result["counts"]
     pairs = {
         "file": f"{result['artifact']}, {size(result['bytes'])}",
         "sha256": result["sha256"],
@@ -119,7 +122,7 @@ def description(result: dict[str, Any]) -> str:
         + f"seed {result['seed']}, {result['threads']} thread(s)",
         "nodes": f"{result['nodes']} synthetic nodes, {result['features']} features (row scaling: {result['scaling']})",
         "edges": "none" if result["edges"] is None else str(result["edges"]),
-        **_targets(result, len(blocks)),
+        **_targets(result),
         "represent": f"{counts['min']} to {counts['max']} original nodes each (median {counts['median']})",
     }
     if result["derived"]:
@@ -185,11 +188,15 @@ def folder_text(result: dict[str, Any]) -> str:
     return f"{heading}{cut}\n\n{table(rows)}\n\n{told}\n\n'plgc inspect FILE' says more of each."
 
 
-def _targets(result: dict[str, Any], encoders: int) -> dict[str, str]:
+def _targets(result: dict[str, Any]) -> dict[str, str]:
     """The labels of the synthetic nodes: pseudo-labels, or classes."""
     if result["pseudo_label_width"] is None:
         return {"labels": f"classes, {result['classes']} of them"}
-    return {"pseudo-labels": f"{result['pseudo_label_width']} wide, from {encoders} encoder(s)"}
+    counts = Counter(result["channels"])
+    encoders = " and ".join(
+        f"{counts[name]} encoder(s) {words}" for name, words in CHANNEL_WORDS.items() if counts[name]
+    )
+    return {"pseudo-labels": f"{result['pseudo_label_width']} wide, from {encoders}"}
 
 
 def theory_text(theory: dict[str, Any]) -> str:

@@ -157,5 +157,6 @@ def file_result(
         "bytes": path.stat().st_size,
         "explained_variance": explained[-1] if explained else None,
         "rounds": len(explained),
+        "channels": sorted(set(condensed.channels)),
         "batch_nodes": condensed.chosen.get("batch_nodes"),
     }

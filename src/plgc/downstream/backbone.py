@@ -1,33 +1,49 @@
 """Rebuild a backbone GNN_θ from condensed graphs (section 3.2 a): fit (X' → Ỹ) and freeze.
 
-A rebuilt backbone embeds any graph with the same features. Its embedding has two parts: what the GNN learned from the
-condensed nodes, and (``skip``) the propagated input Â²X, which needs no training and keeps what a few synthetic nodes
-cannot hold. Each head centres and scales the parts.
+A rebuilt backbone embeds any graph with the same features. Its embedding has named parts: what a network learned from
+the condensed nodes, one network for each channel of the files (with edges, without edges), and (``skip``) the input
+itself, plain and propagated: X, ÂX and Â²X need no training and keep what a few synthetic nodes cannot hold. Each head
+centres and scales the parts, and settles what they count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from plgc.artifact.condensed import CondensedGraph
-from plgc.downstream.combine import Target, combine_sources, reference_source, resolve_combination, rotate_target
+from plgc.artifact.condensed import CHANNELS, CondensedGraph
+from plgc.downstream.combine import (
+    Target,
+    check_sources,
+    combine_sources,
+    reference_source,
+    resolve_combination,
+    rotate_target,
+)
 from plgc.downstream.embedder import Embedder
-from plgc.method.encoder import GNN, KINDS
+from plgc.method.encoder import EDGE_FREE, GNN, KINDS
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import check_ranges
-from plgc.sparse.adjacency import propagate
+from plgc.sparse.adjacency import Adjacency, propagate
+from plgc.sparse.features import Features
 from plgc.sparse.inputs import Inputs
+
+BESIDE = {"x": 0, "propagated_1": 1, "propagated_2": 2}  # parts that need no training: how often X is propagated
+LEARNED = {"edges": "learned", "plain": "learned_plain"}  # the part of each channel
 
 
 @dataclass(frozen=True)
 class BackboneSettings:
-    """How a backbone is rebuilt; about 100 gentle steps are enough, and more do not help."""
+    """How a backbone is rebuilt; about 100 gentle steps are enough, and more do not help.
+
+    ``kind`` is that of the network with edges. ``skip`` puts X, ÂX and Â²X beside what is learned.
+    """
 
     kind: str = "gcn"
     hidden: int = 512
@@ -42,47 +58,105 @@ class BackboneSettings:
         check_ranges(self, {"hidden layers steps learning_rate": "(0, inf)"})
 
 
-class Backbone(nn.Module, Embedder):
-    """A frozen GNN whose output is one unit vector per block, with the propagated input beside it.
+@dataclass(frozen=True)
+class Outputs:
+    """What the networks of a backbone give: for every channel, the widths of its independent outputs (blocks)."""
 
-    Its ``parts`` are what was learned and, with ``skip``, the propagated input.
+    edges: tuple[int, ...] = ()
+    plain: tuple[int, ...] = ()
+
+    def of(self, channel: str) -> tuple[int, ...]:
+        """The blocks of one channel."""
+        return getattr(self, channel)
+
+
+class Backbone(nn.Module, Embedder):
+    """Frozen networks, one for each channel, whose output is one unit vector per block, with the input beside it.
 
     Attributes:
-        blocks: widths of the independent outputs: one per encoder of every condensed graph it was rebuilt from.
+        outputs: widths of the independent outputs of each channel: one per encoder of every condensed graph that it was
+            rebuilt from.
+        networks: by channel. That of ``plain`` sees every node by itself.
         scaling: row scaling it applies to a graph's features before anything else.
-        losses: the reconstruction loss after every step.
+        losses: the reconstruction loss after every step, summed over the channels.
     """
 
     def __init__(
-        self, settings: BackboneSettings, num_features: int, blocks: tuple[int, ...], scaling: str, seed: int
+        self,
+        settings: BackboneSettings,
+        num_features: int,
+        outputs: Outputs,
+        scaling: str,
+        seed: int,
+        beside: Sequence[str] = tuple(BESIDE),
     ) -> None:
         super().__init__()
-        self.settings, self.num_features, self.blocks = settings, num_features, blocks
-        self.scaling, self.seed = scaling, seed
-        self.parts = {"learned": sum(blocks), **({"propagated_2": num_features} if settings.skip else {})}
-        self.losses: list[float] = []
-        generator = torch.Generator().manual_seed(seed)
-        self.gnn = GNN(
-            settings.kind, num_features, settings.hidden, sum(blocks), layers=settings.layers, generator=generator
-        )
+        self.settings, self.num_features, self.outputs = settings, num_features, outputs
+        self.scaling, self.seed, self.losses = scaling, seed, list[float]()
+        self.networks = nn.ModuleDict()
+        for channel in CHANNELS:
+            if blocks := outputs.of(channel):
+                kind, generator = network_kind(settings, channel), torch.Generator().manual_seed(seed)
+                self.networks[channel] = GNN(
+                    kind, num_features, settings.hidden, sum(blocks), layers=settings.layers, generator=generator
+                )
+        self.parts = {LEARNED[channel]: sum(outputs.of(channel)) for channel in self.networks}
+        self.parts |= dict.fromkeys(beside if settings.skip else (), num_features)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Widths of all outputs, those of the channel with edges first."""
+        return (*self.outputs.edges, *self.outputs.plain)
+
+    def learned(self, x: Features, adjacency: Adjacency | None) -> Tensor:
+        """What the networks give, as Ỹ is: one unit vector per block, and the whole of unit length, [N, Σ blocks]."""
+        return unit_blocks(torch.cat([network(x, adjacency) for network in self.networks.values()], 1), self.blocks)
 
     @torch.no_grad()
     def embed(self, graph: Data | Inputs) -> Tensor:
         """The embedding of every node, [N, Σ parts]."""
         inputs = graph if isinstance(graph, Inputs) else self.prepare(graph)
-        learned = unit_blocks(self.gnn(inputs.x, inputs.adjacency), self.blocks)
-        return torch.cat([learned, propagated_features(inputs)], dim=1) if self.settings.skip else learned
+        learned = self.learned(inputs.x, inputs.adjacency)
+        beside = [name for name in self.parts if name in BESIDE]
+        return beside_input(inputs, learned, beside) if beside else learned
 
     @torch.no_grad()
     def embed_condensed(self, condensed: CondensedGraph) -> Tensor:
-        """The embedding of synthetic nodes (A' = I; X' is propagated already), [K, Σ parts]."""
+        """The embedding of synthetic nodes (A' = I: propagated or not, X' is the same), [K, Σ parts]."""
         features = condensed.features.to(self.device)
-        learned = unit_blocks(self.gnn(features, None), self.blocks)
-        return torch.cat([learned, features], dim=1) if self.settings.skip else learned
+        beside = [features for name in BESIDE if name in self.parts]
+        return torch.cat([self.learned(features, None), *beside], dim=1)
+
+
+def beside_input(inputs: Inputs, learned: Tensor | None = None, parts: Sequence[str] = tuple(BESIDE)) -> Tensor:
+    """An embedding with the input beside it: X, ÂX and Â²X, or some of them, [N, d + f · parts].
+
+    The matrix is filled part by part: of wide features a second copy of it would be gigabytes.
+    """
+    first = 0 if learned is None else learned.shape[1]
+    width, wanted = inputs.num_features, sorted(parts, key=lambda name: BESIDE[name])
+    embedding = torch.empty(inputs.num_nodes, first + width * len(wanted), device=inputs.device)
+    if learned is not None:
+        embedding[:, :first] = learned
+    x, done = propagated_features(inputs, 0), 0
+    for place, name in zip(embedding[:, first:].split(width, dim=1), wanted, strict=True):
+        x, done = propagate(inputs.adjacency, x, BESIDE[name] - done), BESIDE[name]
+        place.copy_(x)
+    return embedding
+
+
+def network_kind(settings: BackboneSettings, channel: str) -> str:
+    """The kind of a channel's network: what was asked for, but without edges in the channel ``plain``."""
+    return EDGE_FREE if channel == "plain" else settings.kind
 
 
 def propagated_features(inputs: Inputs, steps: int = 2) -> Tensor:
-    """Â²X as a dense matrix: the input of the skip path, and the control ``propagated_features``."""
+    """Â²X as a dense matrix, or X propagated another number of steps."""
     x = inputs.x if isinstance(inputs.x, Tensor) else inputs.x.to_dense()
     return propagate(inputs.adjacency, x, steps)
 
@@ -102,7 +176,7 @@ def reconstruct(
     Args:
         condensed: what :func:`plgc.condense` returned or :meth:`CondensedGraph.load` opened. Several may differ in
             size, seed, encoders and package version, but not in their features.
-        kind: the backbone's kind: gcn, sage, gat, gin, sgc or mlp; it need not be the encoder's.
+        kind: of the network with edges: gcn, sage, gat, gin, sgc or mlp; it need not be the encoder's.
         seed: of the initial weights.
         device: where to compute.
         settings: everything else; overrides ``kind``.
@@ -114,43 +188,55 @@ def reconstruct(
         >>> import plgc
         >>> graph = plgc.load_graph("demo")
         >>> backbone = plgc.reconstruct(plgc.condense(graph, nodes=40))
-        >>> backbone.parts["propagated_2"], len(backbone.embed(graph))  # the skip path is as wide as the features
-        (1000, 3000)
+        >>> list(backbone.parts), len(backbone.embed(graph))
+        (['learned', 'learned_plain', 'x', 'propagated_1', 'propagated_2'], 3000)
     """
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
     combine = resolve_combination(sources, combine)
-    targets, blocks = combine_sources(sources, combine, weights, device)
+    check_sources(sources, combine, weights)
     settings = settings or BackboneSettings(kind=kind, skip=all(s.settings.get("preset") != "paper" for s in sources))
+    first, found = sources[0], dict[str, tuple[list[Target], tuple[int, ...]]]()
 
-    def rebuild(targets: list[Target], blocks: tuple[int, ...]) -> Backbone:
-        backbone = Backbone(settings, sources[0].num_features, blocks, sources[0].scaling, seed).to(device)
-        _fit(backbone, targets)
+    def rebuild(found: Mapping[str, tuple[list[Target], tuple[int, ...]]]) -> Backbone:
+        outputs = Outputs(**{channel: blocks for channel, (_, blocks) in found.items()})
+        backbone = Backbone(settings, first.num_features, outputs, first.scaling, seed).to(device)
+        _fit(backbone, {channel: targets for channel, (targets, _) in found.items()})
         return backbone.requires_grad_(False).eval()
 
-    if combine == "procrustes" and len(sources) > 1:
-        chosen = reference_source(sources)
-        blocks = sources[chosen].blocks
-        reference = rebuild([targets[chosen]], blocks)
-        outputs = [reference.embed_condensed(source)[:, : sum(blocks)] for source in sources]
-        targets = [
-            target if index == chosen else rotate_target(target, outputs[index], blocks)
-            for index, target in enumerate(targets)
-        ]
-    return rebuild(targets, blocks)
+    for channel in CHANNELS:
+        own = [source for source in sources if channel in source.channels]
+        if not own:
+            continue
+        targets, blocks = combine_sources(sources, combine, weights, device, channel)
+        if combine == "procrustes" and len(own) > 1:
+            chosen = targets[reference_source(own)]
+            blocks = chosen.blocks
+            reference = rebuild({channel: ([chosen], blocks)})
+            targets = [
+                one if one is chosen else rotate_target(one, reference.learned(one.features, None), blocks)
+                for one in targets
+            ]
+        found[channel] = targets, blocks
+    return rebuild(found)
 
 
-def _fit(backbone: Backbone, targets: list[Target]) -> None:
-    """min_θ Σ_sources weight · mean_k ‖ỹ_k − z_k‖²: each source's nodes against its columns of the output."""
+def _fit(backbone: Backbone, targets: Mapping[str, list[Target]]) -> None:
+    """min_θ Σ_sources weight · mean_k ‖ỹ_k − z_k‖², channel by channel: each source's nodes against its columns."""
     settings = backbone.settings
-    optimizer = torch.optim.Adam(backbone.gnn.parameters(), lr=settings.learning_rate, fused=True)
-    features = torch.cat([target.features for target in targets])
-    sizes = [len(target.features) for target in targets]
-    for _ in range(settings.steps):
-        output = backbone.gnn(features, None)
-        loss = torch.zeros((), device=output.device)
-        for target, rows in zip(targets, output.split(sizes), strict=True):
-            loss = loss + target.loss(rows)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        backbone.losses.append(float(loss.detach()))
+    curves = []
+    for channel, own in targets.items():
+        network = backbone.networks[channel]
+        optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
+        features = torch.cat([target.features for target in own])
+        sizes, curve = [len(target.features) for target in own], []
+        for _ in range(settings.steps):
+            output = network(features, None)
+            loss = torch.zeros((), device=output.device)
+            for target, rows in zip(own, output.split(sizes), strict=True):
+                loss = loss + target.loss(rows)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            curve.append(float(loss.detach()))
+        curves.append(curve)
+    backbone.losses = [math.fsum(values) for values in zip(*curves, strict=True)]

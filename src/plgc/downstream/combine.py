@@ -62,13 +62,8 @@ def resolve_combination(sources: Sequence[CondensedGraph], combine: str | None) 
     return combine
 
 
-def combine_sources(
-    sources: Sequence[CondensedGraph], combine: str, weights: Sequence[float] | None, device: torch.device | str
-) -> tuple[list[Target], tuple[int, ...]]:
-    """What a backbone is fitted to, and the blocks of its output; with ``procrustes``, before the rotation.
-
-    With heads, every source has columns of its own. Otherwise there is one output, as wide as the widest source, with
-    that source's blocks; a narrower source is fitted on its first columns.
+def check_sources(sources: Sequence[CondensedGraph], combine: str, weights: Sequence[float] | None) -> None:
+    """Raise unless one backbone can be fitted to these sources.
 
     Raises:
         GraphError: features differ in width or scaling.
@@ -78,14 +73,31 @@ def combine_sources(
     check_compatible(sources)
     if combine == "shared-seed":
         check_shared_seed(sources)
-    targets, start = [], 0
+    for source in sources:
+        check_rebuildable(source)
+    resolve_weights(weights, len(sources))
+
+
+def combine_sources(
+    sources: Sequence[CondensedGraph],
+    combine: str,
+    weights: Sequence[float] | None,
+    device: torch.device | str,
+    channel: str = "edges",
+) -> tuple[list[Target], tuple[int, ...]]:
+    """What the network of one channel is fitted to, and the blocks of its output; with ``procrustes``, before rotation.
+
+    With heads, every source has columns of its own. Otherwise there is one output, as wide as the widest source, with
+    that source's blocks; a narrower source is fitted on its first columns. Sources without this channel are left out.
+    """
+    targets, start, found = [], 0, list[tuple[int, ...]]()
     for source, weight in zip(sources, resolve_weights(weights, len(sources)), strict=True):
-        vectors = pseudo_labels_of(source).to(device)
-        targets.append(Target(source.features.to(device), vectors, start, source.blocks, weight))
-        start += vectors.shape[1] if combine == "heads" else 0
-    if combine == "heads":
-        return targets, tuple(width for source in sources for width in source.blocks)
-    return targets, max((source.blocks for source in sources), key=sum)
+        vectors, blocks = source.targets_of(channel), source.blocks_of(channel)
+        if vectors is not None:
+            targets.append(Target(source.features.to(device), vectors.to(device), start, blocks, weight))
+            start += vectors.shape[1] if combine == "heads" else 0
+            found.append(blocks)
+    return targets, tuple(itertools.chain(*found)) if combine == "heads" else max(found, key=sum)
 
 
 def reference_source(sources: Sequence[CondensedGraph]) -> int:
@@ -96,7 +108,7 @@ def reference_source(sources: Sequence[CondensedGraph]) -> int:
 def rotate_target(target: Target, outputs: Tensor, blocks: tuple[int, ...]) -> Target:
     """Rotate a source's pseudo-labels into the space of the reference, with one unit vector per block again.
 
-    ``outputs`` [K, D] are those of the reference's backbone for the source's X', and ``blocks`` its blocks.
+    ``outputs`` [K, D] are those of the reference's network for the source's X', and ``blocks`` its blocks.
     """
     rotated = unit_blocks(target.vectors @ procrustes(target.vectors, outputs), blocks)
     return replace(target, vectors=rotated, blocks=blocks)
@@ -123,8 +135,8 @@ def resolve_weights(weights: Sequence[float] | None, count: int) -> list[float]:
     return [weight * count / math.fsum(weights) for weight in weights]
 
 
-def pseudo_labels_of(source: CondensedGraph) -> Tensor:
-    """Ỹ of a source that a backbone can be rebuilt from."""
+def check_rebuildable(source: CondensedGraph) -> None:
+    """Raise unless a backbone can be rebuilt from a source: it needs pseudo-labels, and A' = I."""
     if source.pseudo_labels is None:
         raise ArtifactError(
             f"this condensed graph was made by {source.method} and has class labels, not pseudo-labels: a backbone "
@@ -135,7 +147,6 @@ def pseudo_labels_of(source: CondensedGraph) -> Tensor:
             f"this condensed graph was made by {source.method} and has edges, which a backbone would leave out: give "
             "it alone to 'plgc evaluate', which rebuilds a model its own way"
         )
-    return source.pseudo_labels
 
 
 def put_together(sources: Sequence[CondensedGraph]) -> CondensedGraph:

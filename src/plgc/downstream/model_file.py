@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
-from plgc.downstream.backbone import Backbone, BackboneSettings
+from plgc.artifact.condensed import CHANNELS
+from plgc.downstream.backbone import BESIDE, Backbone, BackboneSettings, Outputs, network_kind
 from plgc.downstream.names import Names
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import write_atomically
 
-SCHEMA = 2  # 1 had no checksum; it is still read
+SCHEMA = 3  # 2 knew one channel and one part beside it, 1 no checksum; both are still read
 CHECKSUM_SINCE = 2
 
 
@@ -39,7 +40,8 @@ def save_model(path: str | os.PathLike[str], kind: str, backbone: Backbone, head
         "version": __version__,
         "backbone": asdict(backbone.settings),
         "num_features": backbone.num_features,
-        "blocks": list(backbone.blocks),
+        "outputs": asdict(backbone.outputs),
+        "beside": [name for name in backbone.parts if name in BESIDE],
         "scaling": backbone.scaling,
         "seed": backbone.seed,
         "head": head.header(),
@@ -74,24 +76,43 @@ def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[
 
 def _read_backbone(header: Mapping[str, Any], weights: dict[str, Tensor]) -> Backbone:
     settings, width = BackboneSettings(**header["backbone"]), int(header["num_features"])
-    blocks = tuple(int(width) for width in header["blocks"])
-    _check_size(settings, width, sum(blocks), weights)
-    backbone = Backbone(settings, width, blocks, str(header["scaling"]), int(header["seed"]))
+    if header["schema"] < 3:
+        outputs, beside = Outputs(_widths(header["blocks"])), ["propagated_2"]
+        weights = {f"networks.edges.{name.removeprefix('gnn.')}": value for name, value in weights.items()}
+    else:
+        given = dict(header["outputs"])
+        outputs, beside = Outputs(**{channel: _widths(given.pop(channel)) for channel in CHANNELS}), header["beside"]
+        if given or not set(beside) <= set(BESIDE) or len(set(beside)) < len(beside):
+            raise ValueError(f"it describes parts that are not known: {', '.join(map(str, [*given, *beside]))}")
+    for channel in CHANNELS:
+        if blocks := outputs.of(channel):
+            own = _under(f"networks.{channel}.", weights)
+            _check_size(network_kind(settings, channel), settings, width, sum(blocks), own)
+    backbone = Backbone(settings, width, outputs, str(header["scaling"]), int(header["seed"]), beside)
     backbone.load_state_dict(weights)
     return backbone.requires_grad_(False).eval()
+
+
+def _widths(values: Any) -> tuple[int, ...]:
+    widths = tuple(int(width) for width in values)
+    if any(width < 1 for width in widths):
+        raise ValueError(f"an output is {min(widths)} columns wide")
+    return widths
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _check_size(settings: BackboneSettings, width: int, width_out: int, weights: Mapping[str, Tensor]) -> None:
-    """Raise where the backbone that is described has more weights than the file, before it is built."""
-    if settings.kind != "sgc" and settings.layers > len(weights):
+def _check_size(
+    kind: str, settings: BackboneSettings, width: int, width_out: int, weights: Mapping[str, Tensor]
+) -> None:
+    """Raise where the network that is described has more weights than the file, before it is built."""
+    if kind != "sgc" and settings.layers > len(weights):
         raise ValueError(f"it describes {settings.layers} layers, and has {len(weights)} tensors for them")
-    hidden = [] if settings.kind == "sgc" else [settings.hidden] * (settings.layers - 1)
+    hidden = [] if kind == "sgc" else [settings.hidden] * (settings.layers - 1)
     pairs = itertools.pairwise([width, *hidden, width_out])
-    needed = sum(before * after + (after * after if settings.kind == "gin" else 0) for before, after in pairs)
+    needed = sum(before * after + (after * after if kind == "gin" else 0) for before, after in pairs)
     held = sum(tensor.numel() for tensor in weights.values())
     if min(width, width_out) < 1 or needed > held:
-        raise ValueError(f"it describes a backbone of {needed:,} weights or more, and has {held:,}")
+        raise ValueError(f"it describes a network of {needed:,} weights or more, and has {held:,}")

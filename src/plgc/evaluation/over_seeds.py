@@ -2,8 +2,8 @@
 
 The head learns from clean labels of the full graph, so a good score alone shows nothing. The controls have the same
 head and need no condensation: ``random_encoder`` (an untrained GNN), ``propagated_features`` (Â²X), ``raw_features``
-(X, and no edges at all) and ``plain_parts`` (Â²X and X side by side). A method has to beat the best of them; what a
-file adds is the difference to ``plain_parts``.
+(X, and no edges at all) and ``plain_parts`` (X, ÂX and Â²X side by side). A method has to beat the best of them; what
+a file adds is the difference to ``plain_parts``.
 """
 
 from __future__ import annotations

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.downstream.backbone import BESIDE
 from plgc.downstream.embedder import Embedder
 from plgc.graphs.catalog import get_graph
 from plgc.graphs.load import load_graph
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.prepared import PreparedGraphs
-
-LEARNED = ("learned", "learned_plain")  # the parts of an embedding that come from a condensed file
 
 
 class KeptEmbedding(Embedder):
@@ -55,7 +54,7 @@ Kept = tuple[KeptEmbedding, KeptEmbedding | None]
 def with_learned_part(embedder: Embedder) -> Kept:
     """An embedding, and what of it was learned, without X, ÂX and Â²X beside it; None where that is all, or nothing."""
     whole = KeptEmbedding(embedder)
-    learned = [name for name in whole.parts if name in LEARNED]
+    learned = [name for name in whole.parts if name not in BESIDE]
     return whole, KeptEmbedding(whole, learned) if 0 < len(learned) < len(whole.parts) else None
 
 

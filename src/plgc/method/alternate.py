@@ -43,6 +43,7 @@ def alternate(
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.start == "nodes"
     encoders = choose_encoders(graph, settings, seed, run)
+    encoders = encoders if settings.plain is None else (*encoders, settings.plain)
     stage = start_stage_one(graph.reference, count, encoders, rules, seed)
     stage.in_batches = graph.batch_nodes is not None
     run.resume("rounds", stage)
@@ -62,7 +63,9 @@ def alternate(
             labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
         if stage_two and (last or every_round):
-            allowed = shared_values(graph.inputs, labels, settings.max_share) if settings.max_share < 1 else None
+            allowed = None
+            if settings.max_share < 1:
+                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share)
             run.features, losses = synthesise(run.features, stage, graph.inputs, labels, settings.synthesis, allowed)
             curves.synthesis_loss.extend(losses)
         if last:

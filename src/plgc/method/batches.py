@@ -164,7 +164,8 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    nodes, ladder = inputs.num_nodes, [rung.branches for rung in settings.ladder]
+    plain = () if settings.plain is None else (settings.plain,)
+    nodes, ladder = inputs.num_nodes, [(*rung.branches, *plain) for rung in settings.ladder]
     step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
     graph = PROGRAM + _graph_bytes(inputs)
     in_batches = inputs.device.type == "cpu" and nodes > WHOLE

@@ -101,6 +101,7 @@ def condense(
         pseudo_labels=made.labels.vectors.cpu(),
         counts=made.labels.counts.cpu(),
         blocks=made.stage.blocks,
+        channels=made.stage.channels,
         scaling=scaling,
         seed=seed,
         threads=threads,

@@ -149,6 +149,7 @@ LAYERS: dict[str, type[nn.Module]] = {
     "mlp": Linear,
 }
 KINDS = tuple(LAYERS)
+EDGE_FREE = "mlp"  # the kind that sees every node by itself
 
 
 class GNN(nn.Module):

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.method.stage_one import PseudoLabels, unit_blocks
-from plgc.method.stage_two import PROPAGATION_STEPS
+from plgc.method.stage_two import reach
 from plgc.runtime.errors import ArtifactError, SettingError
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.features import Features, StoredFeatures
 from plgc.sparse.inputs import Inputs
 
@@ -118,15 +117,14 @@ def merge_small_clusters(
 
 
 @torch.no_grad()
-def shared_values(inputs: Inputs, labels: PseudoLabels, max_share: float) -> Tensor:
+def shared_values(inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...], max_share: float) -> Tensor:
     """Which values of X' may be published: those that no node contributes more than ``max_share`` of, bool [K, f].
 
-    This is the dominance rule of statistical offices, on x'_kj = Σ_n v_nk x_nj with v = Â² q: a word that only one
-    member uses is that member's own, however many nodes its cluster has. Such rare words are what gives members away.
+    This is the dominance rule of statistical offices, on x'_kj = Σ_n v_nk x_nj, v from :func:`reach`: a word that only
+    one member uses is that member's own, however many nodes its cluster has. Such rare words give members away.
     """
-    reach = propagate(inputs.adjacency, labels.weights, PROPAGATION_STEPS).abs()
-    cells = []
-    for column in reach.t():  # one synthetic node at a time: all at once would be K times the features' memory
+    cells, contributed = [], reach(inputs, labels, channels).abs()
+    for column in contributed.t():  # one synthetic node at a time: all at once would be K times the features' memory
         largest, total = _contributions(inputs.x, column)
         cells.append((total > 0) & (largest <= max_share * total))
     return torch.stack(cells)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from plgc.method.encoder import KINDS
+from plgc.method.encoder import EDGE_FREE, KINDS
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import PRECISIONS, check_ranges
 from plgc.sparse.inputs import SCALINGS
@@ -118,14 +118,15 @@ class SynthesisSettings:
     """Stage II: synthetic features X'.
 
     Attributes:
-        start: ``means`` starts from the assignment means of Â²X (on the data's manifold), ``nodes`` from the features
-            of random nodes.
-        steps: gradient steps per round on the distance of the encoded X' to Ỹ.
+        start: ``means`` starts from assignment means (on the data's manifold): of Â²X, or, where there is a channel
+            without edges too, half of X and half of Â²X; ``nodes`` from the features of random nodes.
+        steps: gradient steps per round on the distance of the encoded X' to Ỹ. None by default: from assignment means
+            they bought nothing on validation nodes of eighteen graphs.
         learning_rate: of those steps, relative to the root mean square of X'.
     """
 
     start: str = "means"
-    steps: int = 20
+    steps: int = 0
     learning_rate: float = 1e-2
 
     def __post_init__(self) -> None:
@@ -143,6 +144,7 @@ DEFAULT_LADDER = (
     Rung((Branch(width=128), *STRICT), agreement=0.82),
     Rung(STRICT, agreement=0.0),
 )
+PLAIN = Branch(kind=EDGE_FREE, hidden=512, width=256, edge_drop=0.0, feature_mask=0.5)
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class CondenseSettings:
     Attributes:
         preset: the name of these settings.
         scaling: row scaling of the features: ``l1``, ``l2``, ``none``, or ``auto`` to choose by their values.
+        plain: the encoder of the channel ``plain``, which is trained beside those of the ladder and sees no edges: a
+            branch of kind ``mlp``. None for one channel, with edges.
         ladder: the label-free model choice. Twin encoders that differ only in their random start are trained for
             ``probe_epochs``, and the first rung whose ``agreement`` theirs reaches is used. Where twins disagree they
             learn noise, and narrower encoders with stronger augmentation learn more. One rung: no choice, no twins.
@@ -171,6 +175,7 @@ class CondenseSettings:
     preset: str = "default"
     scaling: str = "auto"
     ladder: tuple[Rung, ...] = DEFAULT_LADDER
+    plain: Branch | None = PLAIN
     probe: Branch = field(default_factory=lambda: Branch(hidden=128, width=128))
     probe_epochs: int = 40
     pseudo_labels: PseudoLabelSettings = field(default_factory=PseudoLabelSettings)
@@ -182,6 +187,9 @@ class CondenseSettings:
         check_ranges(self, {"min_cluster probe_epochs": "[1, inf)", "max_share": "(0, 1]", "scaling": SCALINGS})
         if self.min_cluster > 1 or self.max_share < 1:
             object.__setattr__(self, "synthesis", replace(self.synthesis, start="means"))
+        if self.plain is not None:
+            found = self.plain.kind
+            _require(found == EDGE_FREE, f"plain is an encoder of kind {found}: it sees no edges, so give {EDGE_FREE}")
         _require(len(self.ladder) >= 1, "ladder is empty: name at least one rung of encoders")
         _require(self.ladder[-1].agreement == 0.0, "the ladder's last rung must have agreement 0, to catch every graph")
 
@@ -195,8 +203,9 @@ class CondenseSettings:
         values = dict(values)
         if "ladder" in values:
             values["ladder"] = tuple(_build_rung(rung) for rung in values["ladder"])
-        if "probe" in values:
-            values["probe"] = _build(Branch, {**asdict(CondenseSettings().probe), **values["probe"]})
+        for name, default in (("probe", CondenseSettings().probe), ("plain", PLAIN)):
+            if values.get(name) is not None:
+                values[name] = _build(Branch, {**asdict(default), **values[name]})
         values["pseudo_labels"] = _build(PseudoLabelSettings, values.get("pseudo_labels", {}))
         values["synthesis"] = _build(SynthesisSettings, values.get("synthesis", {}))
         return _build(CondenseSettings, values)
@@ -212,6 +221,7 @@ def _build_rung(values: Mapping[str, Any]) -> Rung:
 PAPER = CondenseSettings(
     preset="paper",
     ladder=(Rung((Branch(),)),),
+    plain=None,
     pseudo_labels=PseudoLabelSettings(
         min_gain=0.0, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
     ),

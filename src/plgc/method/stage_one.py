@@ -2,8 +2,9 @@
 
 Every epoch draws two views of the graph, embeds both, and takes one step on the losses (:mod:`plgc.method.losses`).
 Several encoders (branches) can be trained side by side: a node's embedding is the concatenation of one unit vector per
-branch, and the prototypes live in that joint space. Pseudo-labels are read from the balanced assignment of the
-embeddings: they are its means (Lemma 3).
+branch, and the prototypes live in that joint space. Branches that pass messages are the channel ``edges``, those that
+see every node by itself the channel ``plain``; a prototype, and so a synthetic node, serves both. Pseudo-labels are
+read from the balanced assignment of the embeddings: they are its means (Lemma 3).
 
 On a GPU the work between the draw of the views and the optimiser's step, a thousand small kernels, is recorded once and
 replayed (:mod:`plgc.runtime.replay`): its shapes are the same in every epoch on the same graph, but not in batches.
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.method.augment import draw_view, view_of
-from plgc.method.encoder import GNN
+from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.method.losses import decorrelation_loss, standardize, swapped_prediction_loss
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.sinkhorn import sinkhorn
@@ -52,6 +53,11 @@ class StageOne:
     def blocks(self) -> tuple[int, ...]:
         """Width of each branch's part of the embedding."""
         return tuple(branch.width for branch in self.branches)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channel of each branch: ``edges``, or ``plain`` where it sees no edges."""
+        return tuple("plain" if branch.kind == EDGE_FREE else "edges" for branch in self.branches)
 
     @property
     def standardized(self) -> bool:

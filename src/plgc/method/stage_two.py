@@ -1,8 +1,9 @@
 """Stage II: synthetic features X' whose embeddings are the pseudo-labels Ỹ (section 3.1.2).
 
 The paper minimises ‖ỹ_k − z_k‖² over X' and leaves the start open. We start on the data's manifold: x'_k is the
-assignment mean of the propagated features Â²X, which the encoder already maps close to ỹ_k. Steps from there have to be
-small: large ones leave the manifold, and the rebuilt backbone gets worse while the loss here falls.
+assignment mean of what the encoders see, which they already map close to ỹ_k: of the propagated features Â²X, or, where
+there is a channel without edges too, of X and Â²X in equal shares. Steps from there have to be small: large ones leave
+the manifold, and the rebuilt backbone gets worse while the loss here falls.
 """
 
 from __future__ import annotations
@@ -38,24 +39,33 @@ def synthesise(
         allowed: which values may be published, bool [K, f]; the others are 0. None: all.
     """
     if features is None or settings.start == "means":
-        features = start_features(inputs, labels, settings, stage.generator)
+        features = start_features(inputs, labels, settings, stage)
     features = features if allowed is None else features * allowed
     features, losses = refine_features(features, stage, inputs, labels, settings)
     return features if allowed is None else features * allowed, losses
 
 
-def start_features(
-    inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings, generator: torch.Generator
-) -> Tensor:
-    """The start of X': assignment means of Â²X, or the features of random nodes."""
+def start_features(inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings, stage: StageOne) -> Tensor:
+    """The start of X': assignment means, or the features of random nodes."""
     if settings.start == "nodes":
         assigned = labels.weights.sum(1).nonzero().flatten()  # all but a halo
-        chosen = assigned[torch.randperm(len(assigned), generator=generator)[: labels.vectors.shape[0]]]
+        chosen = assigned[torch.randperm(len(assigned), generator=stage.generator)[: labels.vectors.shape[0]]]
         weights = torch.zeros_like(labels.weights)
         weights[chosen, torch.arange(len(chosen))] = 1.0
         return mean_rows(inputs.x, weights)
-    # weightsᵀ Â² X: propagating the K columns of weights is cheaper than the f columns of X, and keeps X sparse.
-    return mean_rows(inputs.x, propagate(inputs.adjacency, labels.weights, PROPAGATION_STEPS))
+    return mean_rows(inputs.x, reach(inputs, labels, stage.channels))
+
+
+def reach(inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...]) -> Tensor:
+    """How much of each x'_k comes from every node, [N, K], where X' starts from means.
+
+    That is Â²Q with edges, Q without, and half of each where there are both channels. Propagating the K columns of the
+    weights Q is cheaper than the f columns of X, and keeps X sparse.
+    """
+    if "edges" not in channels:
+        return labels.weights
+    propagated = propagate(inputs.adjacency, labels.weights, PROPAGATION_STEPS)
+    return (propagated + labels.weights) / 2 if "plain" in channels else propagated
 
 
 def refine_features(

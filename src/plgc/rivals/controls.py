@@ -2,8 +2,8 @@
 
 A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
 one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat the best of
-them. What a file adds is the difference to ``plain_parts``, the head on all that the graph has without one. ``ssl`` is
-stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
+them. What a file adds is the difference to ``plain_parts``, the head on all it has without a file: X, ÂX and Â²X.
+``ssl`` is stage I by itself, before anything is condensed: the difference to it is what condensation loses, or gains.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.downstream.backbone import propagated_features
+from plgc.downstream.backbone import BESIDE, LEARNED, beside_input, propagated_features
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import Classifier, train_classifier
 from plgc.downstream.tasks.metrics import auroc
@@ -25,7 +25,7 @@ from plgc.graphs.views.protocol import Case
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph
 from plgc.method.condense import resolve_count
-from plgc.method.encoder import GNN
+from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
@@ -33,7 +33,6 @@ from plgc.method.stage_one import StageOne, embed
 from plgc.rivals.frame import accuracy_on
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.progress import silent
-from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 from plgc.sparse.prepared import PreparedGraphs
 
@@ -115,10 +114,9 @@ def raw_features(case: Case, options: LearnOptions) -> Reference:
 
 
 def plain_parts(case: Case, options: LearnOptions) -> Reference:
-    """The control ``plain_parts``: X, ÂX and Â²X beside each other, three parts, for every task."""
+    """The control ``plain_parts``: X, ÂX and Â²X, all parts that a backbone has beside what it learned."""
     width, scaling = _features(case)
-    parts = {"x": width, "propagated_1": width, "propagated_2": width}
-    return Reference(_side_by_side, width, parts, scaling, options.device)
+    return Reference(beside_input, width, dict.fromkeys(BESIDE, width), scaling, options.device)
 
 
 def random_encoder(case: Case, options: LearnOptions) -> Reference:
@@ -132,20 +130,18 @@ def random_encoder(case: Case, options: LearnOptions) -> Reference:
 
 
 def ssl(case: Case, options: LearnOptions) -> Reference:
-    """The frozen encoder of stage I, with the same skip path as a backbone rebuilt from its condensed graph."""
+    """The frozen encoders of stage I, with the same parts beside them as a rebuilt backbone."""
     if options.nodes is None:
         raise SettingError("ssl needs the number of prototypes: give nodes")
     settings = preset_named(options.preset)
     stage, scaling = train_stage_one(case.seen, options.nodes, settings, options.seed, options.device)
-    learned, width = sum(stage.blocks), _features(case)[0]
+    width, parts = _features(case)[0], dict[str, int]()
+    for channel, block in zip(stage.channels, stage.blocks, strict=True):
+        parts[LEARNED[channel]] = parts.get(LEARNED[channel], 0) + block
     if options.preset == "paper":
-        return Reference(lambda graph: embed(stage, graph), width, {"learned": learned}, scaling, options.device)
-
-    def beside_input(graph: Inputs) -> Tensor:
-        return torch.cat([embed(stage, graph), propagated_features(graph)], dim=1)
-
-    parts = {"learned": learned, "propagated_2": width}
-    return Reference(beside_input, width, parts, scaling, options.device)
+        return Reference(lambda graph: embed(stage, graph), width, parts, scaling, options.device)
+    parts |= dict.fromkeys(BESIDE, width)
+    return Reference(lambda graph: beside_input(graph, embed(stage, graph)), width, parts, scaling, options.device)
 
 
 def train_stage_one(
@@ -196,7 +192,7 @@ def train_whole(case: Case, options: LearnOptions) -> Classifier:
 
 def train_whole_mlp(case: Case, options: LearnOptions) -> Classifier:
     """A network without edges, trained end to end on the same nodes in the same way."""
-    return train_whole(case, replace(options, kind="mlp"))
+    return train_whole(case, replace(options, kind=EDGE_FREE))
 
 
 def validation_score(
@@ -211,13 +207,6 @@ def validation_score(
         return accuracy_on(inputs, nodes, y)
     nodes, positive = nodes.to(inputs.device), y[nodes].to(inputs.device) == 1
     return lambda model: auroc(model.probabilities(inputs)[nodes, 1], positive)
-
-
-def _side_by_side(graph: Inputs) -> Tensor:
-    """X, ÂX and Â²X."""
-    plain = _plain_features(graph)
-    once = propagate(graph.adjacency, plain)
-    return torch.cat([plain, once, propagate(graph.adjacency, once)], dim=1)
 
 
 def _plain_features(graph: Inputs) -> Tensor:

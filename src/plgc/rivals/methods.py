@@ -141,7 +141,7 @@ TABLE = (
     Method("raw_features", "control: the features, without edges", reference=f"{CONTROLS}:raw_features", sized=False),
     Method(
         "plain_parts",
-        "control: the features plain, propagated once and twice, side by side",
+        "control: the features, plain and propagated once and twice, side by side",
         reference=f"{CONTROLS}:plain_parts",
         sized=False,
     ),

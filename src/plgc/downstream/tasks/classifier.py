@@ -17,7 +17,7 @@ from torch import Tensor
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.labelled_rows import labelled_rows
-from plgc.method.encoder import GNN
+from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features
@@ -104,7 +104,7 @@ def train_classifier(
     gnn = GNN(
         kind, width_in, settings.hidden, classes, layers=settings.layers, dropout=settings.dropout, generator=generator
     ).to(device)
-    part = "learned_plain" if kind == "mlp" else "learned"
+    part = "learned_plain" if kind == EDGE_FREE else "learned"
     model = Classifier(gnn, width_in, scaling, {part: settings.hidden if len(gnn.layers) > 1 else classes})
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True

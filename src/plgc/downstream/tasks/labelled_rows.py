@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.graphs.features import row_entries, take_rows
-from plgc.method.encoder import GNN, GCNLayer
+from plgc.method.encoder import EDGE_FREE, GNN, GCNLayer
 from plgc.sparse.adjacency import Adjacency, csr
 from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features, times
 from plgc.sparse.product import multiply
@@ -22,7 +22,7 @@ from plgc.sparse.product import multiply
 
 def labelled_rows(gnn: GNN, x: Features, adjacency: Adjacency | None, labelled: Tensor) -> Callable[[], Tensor]:
     """A function that gives ``gnn(x, adjacency)[labelled]`` with the weights of the moment."""
-    if adjacency is None or gnn.kind == "mlp":
+    if adjacency is None or gnn.kind == EDGE_FREE:
         if len(labelled) == x.shape[0]:
             return lambda: gnn(x, adjacency)[labelled]
         rows = feature_rows(x, labelled)

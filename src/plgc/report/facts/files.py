@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from plgc.artifact.condensed import CondensedGraph
+from plgc.artifact.condensed import CHANNELS, CondensedGraph
 from plgc.downstream.backbone import reconstruct
 from plgc.evaluation.over_seeds import graph_for
 from plgc.evaluation.theory import Diagnosis, diagnose, separation
@@ -99,12 +99,13 @@ class FileFacts:
     def reconstructed(self) -> float | None:
         """Share of the pseudo-labels' variance that the rebuilt backbone reproduces.
 
-        1 − mean_k ‖ỹ_k − z_k‖² / mean_k ‖ỹ_k − ȳ‖².
+        1 − mean_k ‖ỹ_k − z_k‖² / mean_k ‖ỹ_k − ȳ‖², both summed over the channels.
         """
-        if not self.losses or self.condensed.pseudo_labels is None:
+        channels = [self.condensed.targets_of(channel) for channel in CHANNELS]
+        labels = [part.double() for part in channels if part is not None]
+        if not self.losses or not labels:
             return None
-        labels = self.condensed.pseudo_labels.double()
-        variance = float((labels - labels.mean(0)).square().sum(1).mean())
+        variance = sum(float((part - part.mean(0)).square().sum(1).mean()) for part in labels)
         return 1 - self.losses[-1] / variance if variance > 0 else None
 
 
