@@ -173,7 +173,7 @@ def test_validation_nodes_may_choose_by_auroc(graph: Data, monkeypatch: pytest.M
     value = validation_score(case, model.scaling, "cpu", PreparedGraphs(), "auroc")
     assert value is not None
     val = two["val_mask"]
-    expected = roc_auc_score(two.y[val], model.probabilities(model.prepare(two))[val, 1])
+    expected = roc_auc_score(two["y"][val], model.probabilities(model.prepare(two))[val, 1])
     assert value(model) == pytest.approx(expected)
     assert scalings_tried(case, monkeypatch, metric="auroc") != scalings_tried(case, monkeypatch)
 

@@ -14,7 +14,7 @@ from plgc.graphs.catalog import normalised, title
 from plgc.report.charts import NumberTable, Series, line_chart
 from plgc.report.formatting import NONE, counted, spread
 
-FIRST = ("plgc", "whole", *reversed(CONTROLS))  # drawn first
+FIRST = ("plgc", "whole", "whole_mlp", *reversed(CONTROLS))  # drawn first
 PANELS = 12
 COLOURS = (5, 0, 2, 3, 4, 6, 7, 1)  # of the page, in the order of the lines: ours first, as everywhere
 TITLES = {"shots": "Few labels", "noise": "Wrong labels while condensing", "imbalance": "Uneven labels"}
