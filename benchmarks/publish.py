@@ -27,6 +27,8 @@ MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in
 HEADLINE = ("propagated_features", "random_encoder", "whole")
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
+# What has changed since a version, of all that figures depend on.
+SINCE = {"0.1.0": "files had one channel, and the head did not weigh its parts"}
 INTRODUCTION = """# Results
 
 This page is made by `benchmarks/publish.py` from the records in `results/`, one line per run; change those, not this.
@@ -92,12 +94,18 @@ def sections(found: Sequence[tuple[Experiment, list[dict[str, Any]]]], summary: 
 
 
 def section(experiment: Experiment, records: list[dict[str, Any]]) -> str:
-    parts = [f"## {experiment.name}: {experiment.title}", experiment.about.strip()]
+    parts = [f"## {experiment.name}: {experiment.title}", older(records), experiment.about.strip()]
     parts.append(to_markdown(make_table(experiment, records, unavailable=UNAVAILABLE)).strip())
     if has_curves(experiment, records):
         parts.append(f"![{experiment.title}]({FIGURES}/{experiment.name}.svg)")
     parts.append(f"To repeat it:\n\n```\nplgc experiment run {experiment.name} --out results/{experiment.name}\n```")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def older(records: list[dict[str, Any]]) -> str:
+    """Which version figures are of, where it is not this one."""
+    versions = sorted({str(record.get("version")) for record in records} & set(SINCE))
+    return " ".join(f"**Figures of plgc {version}**: then {SINCE[version]}." for version in versions)
 
 
 def has_curves(experiment: Experiment, records: list[dict[str, Any]]) -> bool:

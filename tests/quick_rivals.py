@@ -16,10 +16,13 @@ from plgc.rivals.gradient.settings import GradientSettings
 from plgc.rivals.methods import METHODS, condense_with
 from plgc.rivals.partition import CGCSettings, GECCSettings
 from plgc.rivals.trajectory.settings import ExpertSettings, TrajectorySettings
+from quick import PLAIN
 
 NODES, FEATURES, CLASSES, KEPT = 150, 40, 3, 12
 OURS = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=16, width=16),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
 )
 GRADIENT = GradientSettings(
     epochs=3, outer_steps=4, inner_steps=3, feature_rate=0.003, hidden=8, adjacency_hidden=6, evaluate=()

@@ -26,7 +26,7 @@ from plgc.runtime.container import MAX_HEADER, checksum
 from plgc.runtime.errors import ArtifactError
 
 HEADER_KEYS = {
-    *("format", "schema", "version", "seed", "threads", "scaling", "blocks", "settings", "nodes_requested"),
+    *("format", "schema", "version", "seed", "threads", "scaling", "blocks", "channels", "settings", "nodes_requested"),
     *("chosen", "curves", "source", "fingerprint", "method", "seen", "num_classes", "checksum"),
 }
 
@@ -392,6 +392,13 @@ def test_a_description_without_its_checksum_is_refused_and_one_of_schema_2_is_st
     with pytest.raises(ArtifactError, match=r"file\.safetensors is damaged: what it holds has no checksum"):
         load(tmp_path, changed(checksum=...))
     assert_equal(load(tmp_path, changed(checksum=..., schema=2)), condensed())
+
+
+def test_a_file_of_schema_3_has_one_channel(tmp_path: Path) -> None:
+    assert_equal(load(tmp_path, changed(schema=3, channels=...)), condensed())
+    assert condensed().channels == ("edges", "edges")
+    two = condensed(channels=("edges", "plain"))
+    assert_equal(CondensedGraph.load(two.save(tmp_path / "two.safetensors")), two)
     content = condensed().to_bytes()
     with pytest.raises(ArtifactError, match="does not fit its checksum; get or make it again"):
         load(tmp_path, content.replace(b"l2", b"l1"))
@@ -500,7 +507,12 @@ HUGE = '{"format": "plgc-condensed-graph", "schema": 1, "seed": ' + "9" * 5000 +
         pytest.param(lambda: changed(settings="default"), "incomplete", id="settings text"),
         pytest.param(lambda: changed(source={"nodes": "many"}), "incomplete.*many", id="source text"),
         pytest.param(lambda: changed(blocks=[2, 3]), r"blocks \(2, 3\) do not add up to the 6 col", id="blocks sum"),
-        pytest.param(lambda: changed(blocks=[]), r"blocks \(\) do not", id="blocks empty"),
+        pytest.param(lambda: changed(channels=[]), r"names 0 channel\(s\) for 2 block\(s\)", id="channels empty"),
+        pytest.param(lambda: changed(channels=["edges"]), r"names 1 channel\(s\) for 2", id="channels few"),
+        pytest.param(lambda: changed(channels=7), "incomplete", id="channels number"),
+        pytest.param(lambda: changed(channels=["edges", "far"]), "of channel 'far': known are edges, plain", id="far"),
+        pytest.param(lambda: changed(channels=["plain", "edges"]), "blocks with edges come before", id="channel order"),
+        pytest.param(lambda: changed(blocks=[], channels=[]), r"blocks \(\) do not", id="blocks empty"),
         pytest.param(lambda: changed(blocks=[8, -2]), r"blocks \(8, -2\) do not", id="blocks negative"),
         pytest.param(lambda: changed(blocks=[6, 0]), r"blocks \(6, 0\) do not", id="blocks zero"),
         pytest.param(lambda: changed(scaling="auto"), "scaling 'auto' is unknown", id="scaling"),

@@ -27,7 +27,7 @@ def test_every_kind_learns_the_pseudo_labels(condensed: plgc.CondensedGraph, dem
     learned = backbone.embed_condensed(condensed)[:, :40]
     assert float((learned - condensed.pseudo_labels).pow(2).sum(1).mean()) < backbone.losses[0]
     embedding = backbone.embed(demo_graph)
-    assert embedding.shape == (600, 40 + 200)
+    assert embedding.shape == (600, 40 + 3 * 200)
     assert torch.isfinite(embedding).all()
 
 
@@ -38,10 +38,13 @@ def test_a_rebuilt_backbone_is_frozen_and_repeatable(condensed: plgc.CondensedGr
     assert not torch.allclose(first.embed(demo_graph), other.embed(demo_graph))
 
 
-def test_the_skip_path_is_the_propagated_input(condensed: plgc.CondensedGraph, demo_graph: Data) -> None:
+def test_the_input_stands_beside_what_is_learned(condensed: plgc.CondensedGraph, demo_graph: Data) -> None:
     backbone = reconstruct(condensed)
     inputs = prepare(demo_graph, condensed.scaling)
-    assert torch.equal(backbone.embed(demo_graph)[:, 40:], propagated_features(inputs))
+    parts = dict(zip(backbone.parts, backbone.embed(demo_graph).split(list(backbone.parts.values()), 1), strict=True))
+    assert list(parts) == ["learned", "x", "propagated_1", "propagated_2"]
+    for name, steps in (("x", 0), ("propagated_1", 1), ("propagated_2", 2)):
+        assert torch.equal(parts[name], propagated_features(inputs, steps))
     without = reconstruct(condensed, settings=BackboneSettings(skip=False))
     assert without.embed(demo_graph).shape == (600, 40)
     assert without.parts == {"learned": 40}
@@ -55,7 +58,7 @@ def test_sources_share_the_trunk_and_have_a_head_each(sources: list[plgc.Condens
     first, second = sources[0], replace(sources[2], pseudo_labels=sources[2].pseudo_labels.flip(0))  # pyright: ignore
     backbone = reconstruct([first, second])
     assert backbone.blocks == (24, 16, 24, 16)
-    output = backbone.gnn(second.features, None)[:, 40:]
+    output = backbone.networks["edges"](second.features, None)[:, 40:]
     distance = (unit_blocks(output, (24, 16)) - second.pseudo_labels).pow(2).sum(1).mean()
     assert float(distance) < 0.2 * backbone.losses[0]
 

@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 from torch_geometric.data import Data
 
 import plgc
-from plgc.downstream.backbone import BackboneSettings, reconstruct
+from plgc.downstream.backbone import BackboneSettings, Outputs, reconstruct
 from plgc.downstream.combine import (
     COMBINATIONS,
     procrustes,
@@ -28,7 +28,7 @@ FEW = BackboneSettings(hidden=64, steps=20)
 @torch.no_grad()
 def distance(backbone: plgc.Backbone, source: plgc.CondensedGraph, start: int = 0) -> float:
     """mean_k ‖ỹ_k − z_k‖², written out."""
-    own = backbone.gnn(source.features, None)[:, start : start + sum(source.blocks)]
+    own = backbone.networks["edges"](source.features, None)[:, start : start + sum(source.blocks)]
     return float((unit_blocks(own, source.blocks) - source.pseudo_labels).pow(2).sum(1).mean())
 
 
@@ -38,7 +38,7 @@ def test_the_sum_has_one_output_as_wide_as_the_widest_source(sources: list[plgc.
     assert reconstruct(sources[1::-1], combine="sum").blocks == (24, 16)
     assert reconstruct(sources[:2], combine="heads").blocks == (24, 16, 20)
     one_step = reconstruct(sources[:2], combine="sum", settings=BackboneSettings(steps=1))
-    fresh = plgc.Backbone(BackboneSettings(), sources[0].num_features, (24, 16), sources[0].scaling, 0)
+    fresh = plgc.Backbone(BackboneSettings(), sources[0].num_features, Outputs((24, 16)), sources[0].scaling, 0)
     assert one_step.losses[0] == pytest.approx(sum(distance(fresh, source) for source in sources[:2]), rel=1e-5)
 
 
@@ -105,7 +105,7 @@ def test_procrustes_is_orthogonal_and_best(width: int) -> None:
 
 def test_procrustes_undoes_a_rotation(sources: list[plgc.CondensedGraph]) -> None:
     # A source seen through a random rotation: the sum is torn between both, alignment recovers the first.
-    first = replace(sources[2], blocks=(40,))
+    first = replace(sources[2], blocks=(40,), channels=())
     generator = torch.Generator().manual_seed(0)
     turn, _ = torch.linalg.qr(torch.randn(40, 40, generator=generator))
     turned = replace(first, features=first.features[:9], counts=first.counts[:9])

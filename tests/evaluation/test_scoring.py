@@ -31,10 +31,13 @@ from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
 from plgc.sparse.inputs import Inputs, prepare
+from quick import PLAIN
 
 NODES = 150
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=16, width=16),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
 )
 
 

@@ -19,11 +19,14 @@ from plgc.runtime.errors import SettingError
 from plgc.runtime.options import parse_memory
 from plgc.sparse.features import SparseFeatures
 from plgc.sparse.inputs import Inputs, prepare
+from quick import PLAIN
 from stages import pseudo_labels
 
 NODES, BLOCK = 600, 16
 SMALL = CondenseSettings(
-    ladder=(Rung((Branch(hidden=32, width=32),)),), pseudo_labels=PseudoLabelSettings(round_epochs=5, max_rounds=3)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=32, width=32),)),),
+    pseudo_labels=PseudoLabelSettings(round_epochs=5, max_rounds=3),
 )
 
 
@@ -187,6 +190,7 @@ def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_in_batches_the_same_bytes_come_every_time(graph: Data, small: None, tmp_path: Path, preset: str) -> None:
     settings = replace(config.preset(preset), ladder=SMALL.ladder, pseudo_labels=SMALL.pseudo_labels)
+    settings = settings if settings.plain is None else replace(settings, plain=PLAIN)
     memory = "1MiB"
     said: list[str] = []
     made = [

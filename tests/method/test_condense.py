@@ -11,9 +11,12 @@ from plgc.graphs import unlabelled
 from plgc.method.condense import resolve_count
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError, SettingError
+from quick import PLAIN
 
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=32, width=32),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=3)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=32, width=32),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=3),
 )
 
 
@@ -69,7 +72,7 @@ def test_the_artifact_says_what_it_holds(demo_graph: Data) -> None:
     condensed = plgc.condense(demo_graph, ratio=0.02, settings=QUICK)
     assert condensed.num_nodes == condensed.nodes_requested == round(0.02 * 600)
     assert condensed.features.shape == (12, 200)
-    assert condensed.pseudo_labels.shape == (12, 32)
+    assert condensed.pseudo_labels.shape == (12, 32 + 12)
     assert int(condensed.counts.sum()) == 600
     assert condensed.source == {"nodes": 600, "edges": demo_graph.edge_index.shape[1], "features": 200}
     norms = condensed.pseudo_labels.norm(dim=1)
@@ -89,7 +92,7 @@ def test_sparse_and_dense_features_give_the_same_condensed_graph(demo_graph: Dat
 def test_training_stops_when_a_round_adds_too_little(demo_graph: Data) -> None:
     def rounds(min_gain: float) -> int:
         rules = PseudoLabelSettings(max_rounds=6, round_epochs=5, min_gain=min_gain)
-        settings = CondenseSettings(ladder=QUICK.ladder, pseudo_labels=rules)
+        settings = CondenseSettings(ladder=QUICK.ladder, plain=PLAIN, pseudo_labels=rules)
         return len(plgc.condense(demo_graph, nodes=10, settings=settings).curves["explained"])
 
     assert rounds(1.0) == 2  # no round adds that much: the second is the last
@@ -102,7 +105,7 @@ def test_the_ladder_follows_the_twins_agreement(demo_graph: Data) -> None:
 
     def chosen(agreement: float, nodes: int = 10) -> plgc.CondensedGraph:
         ladder = (Rung(rich, agreement), Rung(strict, 0.0))
-        settings = CondenseSettings(ladder=ladder, probe=rich[0], probe_epochs=5, pseudo_labels=rules)
+        settings = CondenseSettings(ladder=ladder, plain=None, probe=rich[0], probe_epochs=5, pseudo_labels=rules)
         return plgc.condense(demo_graph, nodes=nodes, settings=settings)
 
     kept, changed = chosen(0.0), chosen(1.0)

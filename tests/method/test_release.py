@@ -17,10 +17,11 @@ from plgc.method.stage_one import PseudoLabels, embed, read_pseudo_labels, start
 from plgc.method.stage_two import start_features
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
+from quick import PLAIN
 
 RULES = PseudoLabelSettings(max_rounds=2, round_epochs=3)
 LADDER = (Rung((Branch(hidden=24, width=16), Branch(hidden=24, width=8))),)
-QUICK = CondenseSettings(ladder=LADDER, pseudo_labels=RULES)
+QUICK = CondenseSettings(plain=PLAIN, ladder=LADDER, pseudo_labels=RULES)
 BLOCKS = (3, 2)
 
 
@@ -124,13 +125,13 @@ def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     assert made.num_nodes < 24
     # The same stage I by hand, then the means of its merged assignment.
     inputs = prepare(load_graph(unlabelled(graph)), made.scaling)
-    stage = start_stage_one(inputs, 24, LADDER[0].branches, RULES, 0)
+    stage = start_stage_one(inputs, 24, (*LADDER[0].branches, PLAIN), RULES, 0)
     for _ in range(len(made.curves["explained"])):
         for _ in range(RULES.round_epochs):
             train_epoch(stage, inputs)
         labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     merged, _ = merge_small_clusters(labels, embed(stage, inputs), stage.blocks, 10)
-    expected = start_features(inputs, merged, SynthesisSettings(), stage.generator)
+    expected = start_features(inputs, merged, SynthesisSettings(), stage)
     assert torch.allclose(made.features, expected)
     assert torch.equal(made.counts, merged.counts)
 
@@ -160,7 +161,7 @@ def test_the_core_alone_is_assigned(graph: Data) -> None:
     assert int(labels.counts.sum()) == 80
     assert torch.equal(labels.weights[core], expected.weights)
     assert not labels.weights[~core].any()
-    rows = start_features(inputs, labels, SynthesisSettings(start="nodes"), stage.generator)
+    rows = start_features(inputs, labels, SynthesisSettings(start="nodes"), stage)
     own = {tuple(row) for row in prepare(graph, "l1").x.to_dense()[core].tolist()}  # pyright: ignore
     assert all(tuple(row) in own for row in rows.tolist())
 
@@ -224,14 +225,19 @@ def test_a_value_that_one_node_dominates_is_not_published(graph: Data, sparse: b
     adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
     scale = 1 / np.sqrt(adjacency.sum(1))
     smooth = scale[:, None] * adjacency * scale
-    parts = (smooth @ smooth @ labels.weights.numpy())[:, :, None] * x[:, None, :]  # [N, K, f]
-    total = parts.sum(0)
-    share = parts.max(0) / np.where(total > 0, total, 1)
-    for limit in (0.1, 0.3):
-        ours = shared_values(inputs, labels, limit).numpy()
-        clear = np.abs(share - limit) > 1e-4  # rounding may decide the others
-        np.testing.assert_array_equal(ours[clear], ((share <= limit) & (total > 0))[clear])
-        assert 0 < ours.mean() < 1
+    own = labels.weights.numpy()
+    for channels, reach in (
+        (("edges",), smooth @ smooth @ own),
+        (("edges", "plain"), (smooth @ smooth + np.eye(240)) @ own / 2),
+    ):
+        parts = reach[:, :, None] * x[:, None, :]  # [N, K, f]
+        total = parts.sum(0)
+        share = parts.max(0) / np.where(total > 0, total, 1)
+        for limit in (0.1, 0.3):
+            ours = shared_values(inputs, labels, channels, limit).numpy()
+            clear = np.abs(share - limit) > 1e-4  # rounding may decide the others
+            np.testing.assert_array_equal(ours[clear], ((share <= limit) & (total > 0))[clear])
+            assert 0 < ours.mean() < 1
 
 
 def test_dominated_values_are_zero_in_the_file(graph: Data) -> None:

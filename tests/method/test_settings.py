@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.method.encoder import KINDS
 from plgc.method.settings import (
+    PLAIN,
     PRESETS,
     Branch,
     CondenseSettings,
@@ -175,7 +176,9 @@ def altered(settings: object, **given: object) -> Any:
 
 def all_changed() -> CondenseSettings:
     first, other = altered(Branch()), altered(altered(Branch()))
-    return altered(CondenseSettings(), ladder=(altered(Rung(), branches=(first, other)), Rung((other,))))
+    unlike = altered(PLAIN, kind="gcn")
+    rungs = (altered(Rung(), branches=(first, other)), Rung((other,)))
+    return altered(CondenseSettings(), plain=replace(unlike, kind=PLAIN.kind), ladder=rungs)
 
 
 def plain(value: object) -> object:

@@ -32,6 +32,7 @@ from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.container import container_bytes
 from plgc.runtime.errors import ArtifactError, GraphError, PLGCError
 from plgc.sources.manifest import open_sources
+from quick import PLAIN
 
 resource = pytest.importorskip("resource")
 COUNT = int(os.environ.get("PLGC_FUZZ", "700"))
@@ -39,7 +40,9 @@ KINDS = ("condensed", "labelled", "node model", "link model", "checkpoint", "man
 SECONDS = 10.0  # of computing that one file may take
 MEMORY = 600 * 2**20  # that all of them together may add to what the process needs
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=4, width=4),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=4, width=4),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
 )
 
 

@@ -17,6 +17,7 @@ from plgc.graphs import citation_graph
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import ArtifactError
 from plgc.sources.names import source_names
+from quick import PLAIN
 
 PACKAGE = Path(plgc.__file__).parent
 UNSAFE = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "yaml"}
@@ -26,7 +27,9 @@ WRITERS = {
     "experiments/records.py",  # adds lines, and skips those that were cut short
 }
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=4, width=4),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=4, width=4),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
 )
 
 

@@ -195,12 +195,19 @@ def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]
     if header["schema"] < 2:
         return {}
     return {
-        "channels": tuple(map(str, header["channels"])) if header["schema"] >= 4 else (),
+        "channels": _channels(header) if header["schema"] >= 4 else (),
         "method": str(header["method"]),
         "seen": Seen.from_dict(header["seen"]),
         "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
         **{name: tensors.get(name) for name in ("labels", "edge_index", "edge_weight")},
     }
+
+
+def _channels(header: dict[str, Any]) -> tuple[str, ...]:
+    channels = tuple(map(str, header["channels"]))
+    if len(channels) != len(header["blocks"]):
+        raise ValueError(f"it names {len(channels)} channel(s) for {len(header['blocks'])} block(s) of pseudo-labels")
+    return channels
 
 
 def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
@@ -248,8 +255,6 @@ def _problem_of_targets(graph: CondensedGraph) -> str | None:
             return f"pseudo-labels are {pseudo.dtype} {tuple(pseudo.shape)}, not float32 [{nodes}, d]"
         if not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != pseudo.shape[1]:
             return f"blocks {graph.blocks} do not add up to the {pseudo.shape[1]} columns of the pseudo-labels"
-        if len(graph.channels) != len(graph.blocks):
-            return f"it names {len(graph.channels)} channel(s) for {len(graph.blocks)} block(s) of pseudo-labels"
         unknown = [name for name in graph.channels if name not in CHANNELS]
         if unknown:
             return f"a block of pseudo-labels is of channel {unknown[0]!r}: known are {', '.join(CHANNELS)}"

@@ -23,9 +23,12 @@ from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, 
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
 from plgc.sparse.inputs import fingerprint
+from quick import PLAIN
 
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=8),)),), pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=4)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=16, width=8),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=4),
 )
 
 

@@ -16,9 +16,12 @@ from plgc.graphs.attributes import Seen
 from plgc.graphs.views.inductive import induced_subgraph, training_digest
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
 from plgc.runtime.errors import GraphError
+from quick import PLAIN
 
 QUICK = CondenseSettings(
-    ladder=(Rung((Branch(hidden=16, width=16),)),), pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2)
+    plain=PLAIN,
+    ladder=(Rung((Branch(hidden=16, width=16),)),),
+    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
 )
 
 
