@@ -43,8 +43,8 @@ How to read the tables:
   better of the two, taken seed by seed: what a method adds to them. A method whose difference is within its spread has
   not shown that it adds anything.
 - **learned part** is the same head on what was rebuilt from the file, without the features themselves beside it.
-- With several label draws a seed, a figure is over all of them. A difference in brackets has its 95 % interval: pairs of
-  the same seed and draw, Student's t over the means of the seeds.
+- With several label draws a seed, a figure is over all of them. A difference with brackets has its 95 % interval: pairs
+  of the same seed and draw, Student's t over the means of the seeds.
 - **paper** holds the paper's own figures, copied and not measured here; rows with nothing else are methods that we have
   not run. **− paper** is our mean less the paper's.
 - Graphs and runs that are missing say so; nothing is filled in.
