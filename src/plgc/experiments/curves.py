@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plgc.evaluation.over_seeds import CONTROLS
+from plgc.experiments.levels import NAMES
 from plgc.experiments.numbers import Unit, mean_std, unit
-from plgc.experiments.spec import NAMES, Experiment
+from plgc.experiments.spec import Experiment
 from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, summarise
 from plgc.graphs.catalog import title
 from plgc.runtime.errors import MissingExtraError, SettingError

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan, require
+from plgc.experiments.levels import require
+from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
 from plgc.rivals.methods import method_named

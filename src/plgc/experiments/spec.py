@@ -7,39 +7,21 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any, TypeVar
 
-from plgc.downstream.combine import COMBINATIONS
-from plgc.experiments.releases import RELEASES
+from plgc.experiments.levels import LEVELS, as_tuple, check_levels, read_level, require, require_once
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
-from plgc.method.encoder import KINDS
 from plgc.method.settings import PRESETS
 from plgc.rivals.methods import METHODS, method_named
 from plgc.runtime.errors import SettingError
 
 T = TypeVar("T")
-# What may vary in an experiment, besides graph, size, method and seed.
-LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
 # Digits shown of every metric.
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3, "auc": 3, "tpr": 3, "edges_cut": 1}
-ALL = "all"  # as a number of labels per class: every training label
-NAMES = {  # levels whose values are names
-    "backbone": tuple(KINDS),
-    "partition": ("none", "random", "metis", "skewed-0.1", "skewed-1"),
-    "sources": ("own", "all", "others"),
-    "combine": COMBINATIONS,
-    "release": tuple(RELEASES),
-}
-# The values of a level that are numbers: type, least, most, in words.
-RANGES: dict[str, tuple[Any, float, float, str]] = {
-    "shots": (int, 1, math.inf, 'a whole number from 1, or "all",'),
-    "noise": ((int, float), 0, 1, "a share from 0 to 1"),
-    "imbalance": ((int, float), 1, math.inf, "a number from 1"),
-}
 
 
 @dataclass(frozen=True)
@@ -84,12 +66,12 @@ class GraphPlan:
         require(own, f"{where}: its family {list(self.family)} must name the graph itself")
         whole = all(isinstance(count, int) and count >= 2 for count in self.nodes)
         require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
-        _require_once(self.nodes, f"{where}: nodes")
+        require_once(self.nodes, f"{where}: nodes")
         require(not self.ratios or len(self.ratios) == len(self.nodes), f"{where}: give a ratio for every node count")
         _require_counts(self, "seeds", "draws", where=f"{where}: ")
         if self.metric is not None:
             _require_metric(self.metric, f"{where}: ")
-        _check_levels(self.levels, f"{where}: ")
+        check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
             require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
             needed = len(self.nodes) if METHODS[method].sized else 1
@@ -173,16 +155,16 @@ class Experiment:
             require(sound, f"draws with {shots} labels is {draws!r}: at least 1 is needed")
         _require_metric(self.metric)
         require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
-        _require_once([normalised(graph.name) for graph in self.graphs], "graphs")
-        _require_once(self.methods, "methods")
+        require_once([normalised(graph.name) for graph in self.graphs], "graphs")
+        require_once(self.methods, "methods")
         for method in (*self.methods, *self.against):
             method_named(method)
-        _check_levels(self.levels)
+        check_levels(self.levels)
         require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:
                 require(bool(presets), "presets is empty: name at least one")
-                _require_once(presets, "presets")
+                require_once(presets, "presets")
                 for preset in presets:
                     require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
         Protocol(self.task)
@@ -221,7 +203,7 @@ def parse_experiment(name: str, text: str) -> Experiment:
         values = tomllib.loads(text)
         if "graphs" in values:
             values["graphs"] = [_graph_plan(graph) for graph in values["graphs"]]
-        values["levels"] = {key: _level(key, found) for key, found in values.get("levels", {}).items()}
+        values["levels"] = {key: read_level(key, found) for key, found in values.get("levels", {}).items()}
         values["draws"] = {_shots(key): found for key, found in values.get("draws", {}).items()}
         costly = {
             method: _build(CostlyPart, v, f"costly {method!r}: ") for method, v in values.get("costly", {}).items()
@@ -236,7 +218,7 @@ def parse_experiment(name: str, text: str) -> Experiment:
 
 
 def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
-    levels = {key: _level(key, values[key]) for key in LEVELS if key in values}
+    levels = {key: read_level(key, values[key]) for key in LEVELS if key in values}
     own = {key: value for key, value in values.items() if key not in LEVELS}
     return _build(GraphPlan, own, f"graph {own.get('name')!r}: ", levels=levels)
 
@@ -250,7 +232,7 @@ def _build(kind: type[T], values: Mapping[str, Any], where: str = "", **given: A
         needed = item.default is MISSING and item.default_factory is MISSING
         require(item.name in values or not needed, f"{where}the key {item.name!r} is missing")
     lists = {name for name, item in known.items() if str(item.type).startswith("tuple")}
-    return kind(**{key: _as_tuple(key, v) if key in lists else v for key, v in values.items()}, **given)
+    return kind(**{key: as_tuple(key, v) if key in lists else v for key, v in values.items()}, **given)
 
 
 def _check_costly(experiment: Experiment) -> None:
@@ -265,36 +247,9 @@ def _check_costly(experiment: Experiment) -> None:
                 require(value in known, f"costly {method!r}: {value!r} is not in the experiment: choose {listed}")
 
 
-def _as_tuple(key: str, values: Any) -> tuple[Any, ...]:
-    require(isinstance(values, list), f"{key} is {values!r}: a list is needed")
-    return tuple(values)
-
-
-def _level(key: str, values: Any) -> tuple[Any, ...]:
-    """A level's values; all labels are no number of them."""
-    return tuple(None if key == "shots" and value == ALL else value for value in _as_tuple(key, values))
-
-
 def _shots(key: str) -> int:
     require(key.isdigit(), f"draws has the key {key!r}: a number of labels per class is needed")
     return int(key)
-
-
-def _check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> None:
-    unknown = set(levels) - set(LEVELS)
-    require(not unknown, f"{where}unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
-    for level, values in levels.items():
-        require(bool(values), f"{where}{level} is empty: name at least one value")
-        _require_once(values, f"{where}{level}")
-        for value in values:
-            if level == "shots" and value is None:
-                continue
-            if level in NAMES:
-                require(value in NAMES[level], f"{where}unknown {level} {value!r}: choose {', '.join(NAMES[level])}")
-            else:
-                kind, least, most, words = RANGES[level]
-                sound = isinstance(value, kind) and least <= value <= most
-                require(sound, f"{where}{level} is {value!r}: {words} is needed")
 
 
 def _require_counts(plan: Any, *names: str, where: str = "") -> None:
@@ -306,15 +261,3 @@ def _require_counts(plan: Any, *names: str, where: str = "") -> None:
 
 def _require_metric(metric: str, where: str = "") -> None:
     require(metric in METRICS, f"{where}unknown metric {metric!r}: choose {', '.join(METRICS)}")
-
-
-def _require_once(values: Iterable[Any], what: str) -> None:
-    values = list(values)
-    twice = [ALL if value is None else value for value in dict.fromkeys(values) if values.count(value) > 1]
-    require(not twice, f"{what}: {', '.join(map(str, twice))} is there twice")
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise a :class:`SettingError` with the message unless the condition holds."""
-    if not condition:
-        raise SettingError(message)

@@ -14,8 +14,9 @@ from typing import Any
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.differences import Difference, Draw, less_best
 from plgc.experiments.grid import cells, label_seeds
+from plgc.experiments.levels import ALL
 from plgc.experiments.numbers import NONE, mean_std
-from plgc.experiments.spec import ALL, METRICS, Experiment, GraphPlan
+from plgc.experiments.spec import METRICS, Experiment, GraphPlan
 from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import SettingError
 

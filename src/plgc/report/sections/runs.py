@@ -7,8 +7,9 @@ from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.curves import AXES
+from plgc.experiments.levels import NAMES
 from plgc.experiments.numbers import mean_std, unit
-from plgc.experiments.spec import NAMES, Experiment, list_experiments
+from plgc.experiments.spec import Experiment, list_experiments
 from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, summarise
 from plgc.graphs.catalog import normalised, title
 from plgc.report.charts import NumberTable, Series, line_chart
