@@ -9,10 +9,10 @@ from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, 
 from plgc.runtime.errors import SettingError
 
 SHIPPED = (
-    *("citation_trio", "clustering", "cost", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift"),
-    *("membership", "partitions", "table3", "table4", "twitch"),
+    *("citation_trio", "clustering", "cost", "cross_arch", "every_graph", "fig3", "fig4", "fig5", "fig6"),
+    *("label_shift", "membership", "partitions", "table3", "table4", "twitch"),
 )
-SEEDS = {"cost": 3, "membership": 5, "twitch": 5}
+SEEDS = {"cost": 3, "every_graph": 5, "membership": 5, "twitch": 5}
 SMALL = """
 title = "Small"
 task = "node"
@@ -102,7 +102,15 @@ def test_unknown_experiment_lists_the_names() -> None:
         ("[levels]", 'across = "noise"\n[levels]', "across is 'noise', which has no levels"),
         ("shots =", "ratio =", "unknown level ratio: choose shots, noise"),
         ("[1, 3]", "[0]", "shots is 0: a whole number from 1"),
-        ("[1, 3]", '["all"]', "shots is 'all'"),
+        ("[1, 3]", '["every"]', 'shots is .every.: a whole number from 1, or "all", is needed'),
+        ("[1, 3]", '["all", 1, "all"]', "shots: all is there twice"),
+        ("shots = [1, 3]", 'noise = ["all"]', "noise is 'all'"),
+        ("[levels]", "[draws]\n3 = 0\n[levels]", "draws with 3 labels is 0: at least 1"),
+        ("[levels]", "[draws]\nall = 3\n[levels]", "draws has the key 'all': a number of labels per class"),
+        ("[levels]", 'against = ["magic"]\n[levels]', "unknown method 'magic'"),
+        ("[levels]", "[costly.whole]\ndraws = 0\n[levels]", "draws is 0: at least 1"),
+        ("[35, 70]", '[35, 70]\nmetric = "f1"', "graph 'cora': unknown metric 'f1': choose accuracy"),
+        ("[35, 70]", "[35, 70]\ndraws = 0", "graph 'cora': draws is 0"),
         ("[1, 3]", "[]", "shots is empty"),
         ("[1, 3]", "[3, 3]", "shots: 3 is there twice"),
         ("shots = [1, 3]", "noise = [1.5]", "noise is 1.5: a share from 0 to 1"),

@@ -53,7 +53,8 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
     if options.combine is not None or options.weights is not None:
         raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
     whole = put_together(condensed)
-    score = validation_score(case, whole.scaling, options.device, options.prepared or PreparedGraphs())
+    prepared = options.prepared or PreparedGraphs()
+    score = validation_score(case, whole.scaling, options.device, prepared, options.metric)
     return train_on_condensed(whole, **how, score=score)
 
 
@@ -120,7 +121,7 @@ def train_whole_graph(
     on: str = "test",
     device: str = "cpu",
 ) -> dict[str, float]:
-    """Train a two-layer GCN on the whole graph and score it; the best epoch on validation with full labels only."""
+    """Train a two-layer GCN on the whole graph and score it; validation nodes choose with full labels only."""
     start = time.perf_counter()
     case = draw_case(graph, Protocol(shots=shots, labels=labels), seed)
     metrics = score(learn("whole", case, seed=seed, device=device), case, "node", on=on)
