@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from plgc.downstream.unit_rows import unit_rows
@@ -35,7 +34,7 @@ class HeadSettings:
     """
 
     penalty: float = 0.04
-    steps: int = 150
+    steps: int = 100
     smoothing_steps: int = 10
     restart: float = 0.1
     self_training: bool = True
@@ -134,8 +133,12 @@ def describe_head(settled: Mapping[str, float]) -> str:
         return ""
     share = settled["weight_of_edges"]
     smoothing = settled["smoothing"]
-    verdict = "help" if max(share, smoothing) >= 0.5 else "hardly help" if max(share, smoothing) >= 0.2 else "do not help"
+    verdict = (
+        "help" if max(share, smoothing) >= 0.5 else "hardly help" if max(share, smoothing) >= 0.2 else "do not help"
+    )
     spread = "not smoothed" if smoothing < 0.05 else f"smoothed over them with weight {smoothing:.0%}"
-    words = f"the edges {verdict} here: {share:.0%} of the weight is on parts that use them, and predictions are {spread}"
+    words = (
+        f"the edges {verdict} here: {share:.0%} of the weight is on parts that use them, and predictions are {spread}"
+    )
     strength = settled.get("self_training", 0.0)
     return words + (f"; unlabelled nodes help with strength {strength:.0%}" if strength >= 0.05 else "")
