@@ -98,7 +98,9 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str) -> dict
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
-        head = fit_head_on(embedding, learned.parts, adjacency, case.graph, case.clean, case.validate)
+        head = fit_head_on(
+            embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
+        )
         return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
     if case.finetune:
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
