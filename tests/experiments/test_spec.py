@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.grid import cells
 from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, parse_experiment
+from plgc.graphs.catalog import list_graphs, normalised
 from plgc.runtime.errors import SettingError
 
 SHIPPED = (
@@ -148,3 +152,25 @@ def test_a_graph_is_named_once() -> None:
 def test_an_empty_pair_is_accepted() -> None:
     found = parse_experiment("small", SMALL.replace("[2.0, 0.2]", "[]"))
     assert list(found.graphs[0].paper["plgc"]) == [[1.0, 0.1], []]
+
+
+def test_every_graph_has_all_labels_and_few_and_auroc_where_classes_are_unbalanced() -> None:
+    experiment = load_experiment("every_graph")
+    assert experiment.levels["shots"] == (None, 1, 3, 5)
+    assert experiment.draws[3] == 20
+    assert set(CONTROLS) | {"plgc", *experiment.against} <= set(experiment.methods)
+    unbalanced = {plan.name for plan in experiment.graphs if plan.metric == "auroc"}
+    assert unbalanced == {"minesweeper", "tolokers", "twitch_DE", "twitch_ENGB", "twitch_FR"}
+    assert (experiment.metric_of("tolokers"), experiment.metric_of("cora")) == ("auroc", "accuracy")
+    assert (experiment.factor("auroc"), experiment.factor("accuracy")) == (100.0, 1.0)
+    assert load_experiment("fig6").factor("auroc") == 1.0  # no accuracy beside it
+
+
+@pytest.mark.skipif(not os.environ.get("PLGC_DATA"), reason="PLGC_DATA names no folder with real graphs")
+def test_every_graph_is_every_graph() -> None:
+    """Those of the folder that have features, each once; rows for every class."""
+    here = {normalised(entry.name): entry for entry in list_graphs() if entry.where == "PLGC_DATA" and entry.features}
+    plans = {normalised(plan.name): plan for plan in load_experiment("every_graph").graphs}
+    assert plans.keys() == here.keys()
+    for name, plan in plans.items():
+        assert plan.nodes[0] >= 2 * (here[name].classes or 0), name

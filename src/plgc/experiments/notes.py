@@ -86,10 +86,16 @@ def _behind(experiment: Experiment, found: Sequence[SummaryRow]) -> Iterable[str
         f"{title(row.graph)} ({experiment.across} {level_name(experiment.across, row.level(experiment.across))}): "
         f"{with_interval(row.less_all, unit(experiment, row.metric))} to {row.less_all.other}"
         for row in found
-        if row.less_all is not None and experiment.across and METHODS[row.method].presets and row.less_all.mean < 0
+        if row.less_all is not None and experiment.across and is_ours(row.method) and row.less_all.mean < 0
     ]
     if cells:
         yield f"behind the best of all: {'; '.join(cells)}"
+
+
+def is_ours(method: str) -> bool:
+    """Whether it is our method, of all that may be in the records."""
+    known = METHODS.get(method)
+    return known is not None and known.presets and known.condenses
 
 
 def _metric_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:

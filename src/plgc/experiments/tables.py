@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from plgc.experiments.notes import table_notes
+from plgc.experiments.notes import is_ours, table_notes
 from plgc.experiments.numbers import NONE, Unit, mean_std, shown_pair, signed, spread, unit, with_interval
 from plgc.experiments.spec import Experiment
 from plgc.experiments.summary import PROTOCOL, SummaryRow, level_name, level_values, summarise
 from plgc.graphs.catalog import is_known, title
-from plgc.rivals.methods import METHODS
 
 NO_MEMORY = "out of memory"
 COSTS = {  # a record's costs: their heading, and the unit they are shown in
@@ -185,7 +184,7 @@ def _along_level(
     for members in groups.values():
         first = next(iter(members.values()))
         add(first.name, members, value, costs=True)
-        for name, show in further.items() if experiment.against and METHODS[first.method].presets else ():
+        for name, show in further.items() if experiment.against and is_ours(first.method) else ():
             add(first.name + name, members, show, costs=False)
     return [*(f"{across} {level_name(across, value)}" for value in along), "seeds"], lines
 
