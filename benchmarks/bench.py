@@ -4,7 +4,7 @@
 
 Parts: (a) propagation beside the copy bandwidth and PyG's GCNConv, (b) a condensation beside one whole-graph training,
 (c) rebuilding from the file and training a head beside the same, (d) other methods that condense, (e) growth over four
-sizes, (g) a generated graph of Reddit's size, from disk, (h) the head beside that of version 0.1. Every measurement runs
+sizes, (g) a generated graph of Reddit's size, from disk, (h) the head beside that of version 0.1. Each measurement runs
 in a process of its own and reports its peak memory (f). Each part adds a line to the records, with commit and machine.
 With ``--quick`` all but (a) run on small generated graphs, three minutes in all. On a GPU (a) takes a graph of two
 million nodes, well beyond its cache.
