@@ -166,7 +166,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(link_model: plgc.LinkModel, tm
     refused({**tensors, "head.weight": torch.zeros(3)}, header, r"the head has shape \(3,\), the backbone gives \d+ columns")
     refused({**tensors, "head.bias": torch.tensor(float("nan"))}, header, "NaN or infinite")
     wide = {**header["outputs"], "edges": [64_000]}
-    refused(tensors, {**header, "outputs": wide}, "describes a backbone of 32,870,400 weights or more")
+    refused(tensors, {**header, "outputs": wide}, "describes a network of 32,870,400 weights or more")
     for missing in ("head", "outputs"):
         refused(tensors, {key: value for key, value in header.items() if key != missing}, missing)
 
