@@ -22,7 +22,6 @@ from plgc.sparse.adjacency import Adjacency, neighbor_sum
 
 # Chosen on validation nodes of 17 graphs, 3 labels per class.
 BETA = 0.2  # of held-out log-likelihoods: below 1, since few labels say little
-SMOOTHING_BETA = 0.5  # likewise, of what smoothing gains
 STEEPNESS, MIDDLE, LIMIT = 40.0, 0.035, 2.0  # of the prior, as a function of the agreement over edges
 LEAN = {"edges": 1.0, "plain": -1.0, "both": 0.0}
 LOWEST = -8.0  # a log-likelihood: one label that was thought impossible does not decide alone
@@ -117,7 +116,7 @@ def weigh_experts(names: Sequence[str], likelihoods: Tensor, lean: float) -> Ten
 def weigh_smoothing(plain: Tensor, smoothed: Tensor, target: Tensor, lean: float) -> float:
     """σ by held-out log-probabilities of the pool, as they are and smoothed, [n, C]; by the prior alone if n is 0."""
     gain = calibrated_likelihood(smoothed, target) - calibrated_likelihood(plain, target)
-    return float(torch.sigmoid(SMOOTHING_BETA * gain + lean))
+    return float(torch.sigmoid(gain + lean))
 
 
 def better_than_chance(log_probability: Tensor, target: Tensor) -> float:
