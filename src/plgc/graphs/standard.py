@@ -18,6 +18,7 @@ from plgc.graphs.views.splits import generated_split, training_text
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.mapped import is_mapped, release
 
+MAX_CLASSES = 10_000  # a head has a row of weights for each number up to the largest
 NAMES = ("node_ids", "class_names", "feature_names", "notes")
 
 
@@ -173,6 +174,12 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     if bad.numel():
         value = y[bad[0]].item()
         raise GraphError(f"{name}: y[{int(bad[0])}] is {value}, expected a class number from 0, or −1 for unlabelled")
+    if labels.numel() and int(labels.max()) >= MAX_CLASSES:
+        node = int(labels.argmax())
+        raise GraphError(
+            f"{name}: y[{node}] is {int(labels[node])}: classes are numbered from 0, and at most {MAX_CLASSES:,} are "
+            "read; number those that occur 0, 1, …"
+        )
     return labels
 
 

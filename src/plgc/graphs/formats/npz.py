@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats import stored
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.limits import check_unpacked
+from plgc.graphs.formats.npy import read_array
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 from plgc.runtime.files import ENDING, PART, STALE, cache_folder, write_atomically
 
@@ -72,12 +74,12 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
 def _read_archive(path: Path) -> Data:
     try:
         with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
                 raise ValueError("it holds a single array")
-            check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
-            arrays: dict[str, Any] = {key: archive[key] for key in KNOWN if key in archive}
-            arrays["meta"] = read_meta(archive)
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(item.file_size for item in archive.infolist()))
+            arrays = {key: read_member(archive, key) for key in KNOWN if f"{key}.npy" in archive.namelist()}
+            arrays["meta"] = archive_meta(archive)
     except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
         raise GraphError(
             f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
@@ -87,6 +89,18 @@ def _read_archive(path: Path) -> Data:
         return arrays_to_graph(arrays)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
+
+
+def archive_meta(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The ``meta`` of an archive; the other arrays are not read."""
+    return read_meta({"meta": read_member(archive, "meta")} if "meta.npy" in archive.namelist() else {})
+
+
+def read_member(archive: zipfile.ZipFile, key: str) -> Any:
+    """An array of an archive."""
+    item = archive.getinfo(f"{key}.npy")
+    with archive.open(item) as file:
+        return read_array(file, item.filename, item.file_size)
 
 
 def _is_large(path: Path) -> bool:
