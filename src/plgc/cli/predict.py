@@ -127,9 +127,7 @@ def read_pairs(path: Path, ids: Sequence[str] | None = None) -> Tensor:
     first = [cell.strip() for cell in lines[0]] if lines else []
     if not any(cell.lstrip("-").isdigit() if number is None else cell in number for cell in first):
         if lines:
-            notice(
-                f"{path.name}: the first line, {','.join(first)!r:.80}, is taken for names of columns, not for a pair"
-            )
+            notice(f"{path.name}: the first line, {','.join(first)!r:.80}, is taken for names of columns")
         lines = lines[1:]
     what, such = ("node numbers", "17,42") if ids is None else ("ids of nodes", f"{ids[0]},{ids[-1]}")
     found = []

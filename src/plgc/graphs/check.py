@@ -96,8 +96,8 @@ def _check_claimed(data: Data, nodes: int) -> None:
     most = max(FREE_NODES, NODES_AN_EDGE * edges)
     if nodes > most:
         raise GraphError(
-            f"the graph claims {nodes:,} nodes, of which only {edges:,} edge(s) tell, at most {most:,} are read: number "
-            "the nodes 0, 1, … without gaps, or give features"
+            f"the graph claims {nodes:,} nodes, of which only {edges:,} edge(s) tell, at most {most:,} are read: "
+            "number the nodes 0, 1, … without gaps, or give features"
         )
 
 

@@ -29,17 +29,22 @@ class WriteError(PLGCError, OSError):
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write ``content`` to ``path`` so that a reader sees the old file or the new one, never a part.
 
+    A file that was there keeps its permissions; a new one gets those that the user's mask leaves.
+
     Raises:
         SettingError: the place could never be written.
         WriteError: writing failed; an old file stays as it was, and nothing else is left behind.
     """
     path = Path(path)
     check_writable(path)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else None  # as the user has set it
     temporary = path.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
             with os.fdopen(handle, "wb") as file:
+                if mode is not None:
+                    os.chmod(temporary, mode)
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -109,6 +114,18 @@ def _settle(folder: Path) -> None:
         finally:
             os.close(handle)
     remove_leftovers(folder)
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that no other user may look into or change, or make one that is there so.
+
+    Raises:
+        OSError: it cannot be made, or it is another user's.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.stat(folder).st_mode & 0o077:
+        os.chmod(folder, 0o700)  # which only its owner can
+    return folder
 
 
 def cache_folder() -> Path:

@@ -35,7 +35,7 @@ def generated_split(y: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def training_text(y: Tensor, train: Tensor) -> str:
-    """How many training nodes the classes have, as in "20 per class" or, where classes are small, "7 to 20 per class"."""
+    """How many training nodes the classes have: "20 per class" or, where classes are small, "7 to 20 per class"."""
     counts = y[train].unique(return_counts=True)[1].tolist()
     fewest, most = min(counts, default=0), max(counts, default=0)
     return f"{most} per class" if fewest == most else f"{fewest} to {most} per class"
