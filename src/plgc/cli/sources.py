@@ -10,7 +10,7 @@ import typer
 
 from plgc.cli.inputs import GraphOptions, check_not_input
 from plgc.cli.options import Engine, Partition, check_device
-from plgc.cli.output import file_result, partition_text, seconds, size, table, working
+from plgc.cli.output import file_result, partition_text, seconds, size, table, warn, working
 
 if TYPE_CHECKING:
     from plgc.cli.condense import ViewOptions
@@ -97,6 +97,7 @@ def condense_several(
     artifacts = []
     for source, condensed in zip(sources.sources, sources.load(), strict=True):
         made = file_result(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
+        warn(made["warnings"], source.name)
         artifacts.append({**made, "sha256": source.entry.sha256, "made": source.made, "replaced": source.replaced})
     result = {
         "manifest": str(sources.manifest),

@@ -16,6 +16,7 @@ from plgc.runtime.errors import GraphError
 MASKS = ("train_mask", "val_mask", "test_mask")
 MAX_NODES = 2**31  # row · N + column has to fit into 64 bits
 FREE_NODES, NODES_AN_EDGE = 1 << 20, 1000  # of nodes that are only counted: the one, or the other times the edges
+MAX_WEIGHT = 1e18  # those of all edges of a node have to add up within float32
 BLOCK_EDGES = 1 << 20  # edges that are checked at a time
 
 
@@ -125,10 +126,13 @@ def _check_weights(weight: Any, edges: int) -> None:
     if not isinstance(weight, Tensor) or weight.is_complex() or weight.numel() != edges:
         got = list(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
         raise GraphError(f"edge_weight is {got}, expected one real number for each of the {edges} edges")
-    bad = (~torch.isfinite(weight.flatten()) | (weight.flatten() < 0)).nonzero().flatten()
+    bad = (~((weight.flatten() >= 0) & (weight.flatten() <= MAX_WEIGHT))).nonzero().flatten()
     if bad.numel():
         value = weight.flatten()[bad[0]].item()
-        raise GraphError(f"edge_weight[{int(bad[0])}] is {value}: weights must be finite and not negative")
+        raise GraphError(
+            f"edge_weight[{int(bad[0])}] is {value}: weights must be finite, not negative and at most {MAX_WEIGHT:g}; "
+            "divide larger ones by a constant"
+        )
 
 
 def _check_features(x: Any, nodes: int) -> None:

@@ -18,7 +18,8 @@ from plgc.graphs.views.splits import generated_split, training_text
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.mapped import is_mapped, release
 
-MAX_CLASSES = 10_000  # a head has a row of weights for each number up to the largest
+# A head has a row of weights for every class up to the largest number: so many, or so many times those that occur.
+FREE_CLASSES, CLASSES_A_CLASS, MAX_CLASSES = 1000, 10, 10_000
 NAMES = ("node_ids", "class_names", "feature_names", "notes")
 
 
@@ -174,11 +175,13 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     if bad.numel():
         value = y[bad[0]].item()
         raise GraphError(f"{name}: y[{int(bad[0])}] is {value}, expected a class number from 0, or −1 for unlabelled")
-    if labels.numel() and int(labels.max()) >= MAX_CLASSES:
+    distinct = len(labels.unique())
+    most = min(MAX_CLASSES, max(FREE_CLASSES, CLASSES_A_CLASS * distinct))
+    if labels.numel() and int(labels.max()) >= most:
         node = int(labels.argmax())
         raise GraphError(
-            f"{name}: y[{node}] is {int(labels[node])}: classes are numbered from 0, and at most {MAX_CLASSES:,} are "
-            "read; number those that occur 0, 1, …"
+            f"{name}: y[{node}] is {int(labels[node])}: classes are numbered from 0, and with {distinct:,} different "
+            f"labels numbers below {most:,} are read; number the classes 0, 1, … without gaps"
         )
     return labels
 
