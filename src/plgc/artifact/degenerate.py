@@ -10,8 +10,8 @@ def warnings_of(condensed: CondensedGraph) -> list[str]:
     found, explained = [], condensed.curves.get("explained", ())
     if explained and explained[-1] <= 0:
         found.append(
-            f"the pseudo-labels explain nothing of the embeddings' variance ({100 * explained[-1]:.0f} %): one mean for "
-            "all nodes would do as well"
+            f"the pseudo-labels explain nothing of the embeddings' variance ({100 * explained[-1]:.0f} %): one mean "
+            "for all nodes would do as well"
         )
     if condensed.num_nodes < 2 <= condensed.nodes_requested:
         found.append(f"there is one synthetic node, {condensed.nodes_requested} were asked for")

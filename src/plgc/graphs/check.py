@@ -130,7 +130,7 @@ def _check_weights(weight: Any, edges: int) -> None:
     if bad.numel():
         value = weight.flatten()[bad[0]].item()
         raise GraphError(
-            f"edge_weight[{int(bad[0])}] is {value}: weights must be finite, not negative and at most {MAX_WEIGHT:g}; "
+            f"edge_weight[{int(bad[0])}] is {value}: weights must be finite and not negative, at most {MAX_WEIGHT:g}; "
             "divide larger ones by a constant"
         )
 
