@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from plgc.runtime.errors import PLGCError, SettingError
@@ -26,9 +27,10 @@ class WriteError(PLGCError, OSError):
     kind = "cannot-write"
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+def write_atomically(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> Path:
     """Write ``content`` to ``path`` so that a reader sees the old file or the new one, never a part.
 
+    The content may be given in parts, for instance as they come; where making them fails, nothing is written either.
     A file that was there keeps its permissions; a new one gets those that the user's mask leaves.
 
     Raises:
@@ -45,7 +47,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
             with os.fdopen(handle, "wb") as file:
                 if mode is not None:
                     os.chmod(temporary, mode)
-                file.write(content)
+                file.writelines([content] if isinstance(content, bytes) else content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -55,8 +57,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
             raise
     except OSError as error:
         kept = "the file that was there is unchanged" if os.path.exists(path) else "nothing is left of it"
+        size = f" ({len(content):,} bytes)" if isinstance(content, bytes) else ""
         raise WriteError(
-            f"cannot write {path} ({len(content):,} bytes): {error.strerror or error}; {kept}. Make room or choose "
+            f"cannot write {path}{size}: {error.strerror or error}; {kept}. Make room or choose "
             "another place, and do the same again"
         ) from error
     _settle(path.parent)
