@@ -13,7 +13,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs.check import MASKS
-from plgc.graphs.features import csr_features, from_scipy, to_scipy
+from plgc.graphs.features import csr_features
 from plgc.graphs.formats.limits import check_unpacked
 from plgc.graphs.formats.npy import read_array
 from plgc.graphs.formats.npz import read_member
@@ -23,7 +23,8 @@ def read_benchmark(path: Path) -> Data:
     """Amazon and Coauthor, of Shchur et al. (2018); words count as present or not."""
     held = _arrays(path, *(f"{part}_{key}" for part in ("attr", "adj") for key in _CSR), "labels")
     x = csr_features(*(held[f"attr_{key}"] for key in _CSR))
-    x = None if x is None else from_scipy((to_scipy(x) > 0).astype(np.float32))
+    if x is not None:
+        x.values().masked_fill_(x.values() > 0, 1)
     y = _tensor(held["labels"], np.int64)
     return Data(x=x, edge_index=_csr_edges({key: held[f"adj_{key}"] for key in _CSR}), y=y, num_nodes=y.numel())
 

@@ -35,6 +35,7 @@ def container_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any
     """
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     broken = [] if allow_nan else [name for name, tensor in content.items() if not bool(torch.isfinite(tensor).all())]
+    plain = {}
     try:
         plain = json.loads(json.dumps(description, sort_keys=True, allow_nan=allow_nan))
     except ValueError:
