@@ -53,7 +53,8 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
     if options.combine is not None or options.weights is not None:
         raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
     whole = put_together(condensed)
-    score = validation_score(case, whole.scaling, options.device, options.prepared or PreparedGraphs())
+    prepared = options.prepared or PreparedGraphs()
+    score = validation_score(case, whole.scaling, options.device, prepared, options.metric)
     return train_on_condensed(whole, **how, score=score)
 
 
@@ -65,10 +66,12 @@ def score(
     seed: int = 0,
     on: str = "test",
     prepared: PreparedGraphs | None = None,
+    settled: dict[str, float] | None = None,
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
-    ``prepared`` is a cache of the case's graphs, shared between methods.
+    ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
+    nodes has settled (:attr:`plgc.downstream.head.Head.settled`).
     """
     prepared = prepared or PreparedGraphs()
     if task == "link":
@@ -79,7 +82,7 @@ def score(
         return score_links(head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
-        return _score_nodes(learned, case, inputs, on)
+        return _score_nodes(learned, case, inputs, on, {} if settled is None else settled)
     embedding = learned.embed(inputs)
     found = cluster_nodes(embedding, learned.parts, num_classes(case.graph), seed)
     return score_clusters(found, node_labels(case.graph))
@@ -91,13 +94,16 @@ def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str
     return train_whole_link(case.graph, case.split, seed, device=device, on=on)
 
 
-def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str) -> dict[str, float]:
+def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str, settled: dict[str, float]) -> dict[str, float]:
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
-        head = fit_head_on(embedding, learned.parts, adjacency, case.graph, case.clean, case.validate)
+        head = fit_head_on(
+            embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
+        )
+        settled.update(head.settled)
         return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
     if case.finetune:
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
@@ -118,7 +124,7 @@ def train_whole_graph(
     on: str = "test",
     device: str = "cpu",
 ) -> dict[str, float]:
-    """Train a two-layer GCN on the whole graph and score it; the best epoch on validation with full labels only."""
+    """Train a two-layer GCN on the whole graph and score it; validation nodes choose with full labels only."""
     start = time.perf_counter()
     case = draw_case(graph, Protocol(shots=shots, labels=labels), seed)
     metrics = score(learn("whole", case, seed=seed, device=device), case, "node", on=on)

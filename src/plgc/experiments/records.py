@@ -16,7 +16,8 @@ from plgc.runtime.files import WriteError
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
-LATER = ("parts", "partition", "family", "sources", "combine", "release")  # records from before they came have none
+# Records from before they came have none.
+LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric")
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
