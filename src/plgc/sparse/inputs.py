@@ -55,9 +55,14 @@ class Inputs:
 
 
 def resolve_scaling(x: Tensor, scaling: str) -> str:
-    """Turn ``auto`` into a concrete row scaling: ``l1`` for counts and bags of words, ``none`` where signs matter."""
+    """Turn ``auto`` into a concrete row scaling: ``l1`` for counts and bags of words, ``none`` where signs matter.
+
+    A single column is not scaled either: every row of it would become 1.
+    """
     if scaling != "auto":
         return scaling
+    if x.shape[1] == 1:
+        return "none"
     values = x.values() if x.layout == torch.sparse_csr else x
     return "l1" if all(bool((block >= 0).all()) for _, block in mapped.blocks(values)) else "none"
 
