@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import Seen, attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
-from plgc.graphs.features import csr_features
+from plgc.graphs.features import csr_features, csr_shape
 from plgc.runtime.errors import GraphError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
@@ -45,7 +45,7 @@ def arrays_to_graph(arrays: Mapping[str, Any]) -> Data:
         raise GraphError(f"its CSR features are incomplete: {', '.join(missing)} missing")
     raw = Data(x=arrays.get("x"))
     if present:
-        _check_columns(arrays["x_shape"], len(arrays["x_indices"]))
+        _check_columns(csr_shape(arrays["x_shape"])[1], arrays["x_indices"].size)
         raw.x = csr_features(*(arrays[key] for key in CSR_KEYS))
         raw.num_nodes = int(arrays["x_shape"][0])  # also where x has no columns
     for key in TENSOR_KEYS:
@@ -127,9 +127,9 @@ def read_meta(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _check_columns(shape: Any, values: int) -> None:
+def _check_columns(columns: int, values: int) -> None:
     """Raise where sparse features claim far more columns than they have values: weights are kept for every column."""
-    columns, most = int(shape[-1]) if len(shape) else 0, max(MAX_EMPTY, COLUMNS_A_VALUE * values)
+    most = max(MAX_EMPTY, COLUMNS_A_VALUE * values)
     if columns > most:
         raise GraphError(
             f"x_shape claims {columns:,} columns for {values:,} values, at most {most:,} are read: leave out columns "
