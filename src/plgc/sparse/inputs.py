@@ -91,8 +91,8 @@ def check_magnitude(x: Tensor) -> None:
         return
     row = place if values is x else int(torch.searchsorted(x.crow_indices(), place, right=True)) - 1
     raise GraphError(
-        f"the largest value of x is {largest:g} (row {row}): rows with negative values are taken as they are, and can "
-        f"be computed with from {SMALLEST:g} to {LARGEST:g}; divide the features by a constant or standardise them"
+        f"the largest value of x is {largest:g} (row {row}): features that are not scaled by rows, such as those with "
+        f"signs, can be computed with from {SMALLEST:g} to {LARGEST:g}; divide them by a constant or standardise them"
     )
 
 
