@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import gzip
 import json
-import shutil
 import urllib.error
-import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs import catalog, download, get_graph, list_graphs, load_graph, save_npz
+from plgc.graphs import catalog, download, get_graph, list_graphs, load_graph, remote, save_npz
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 WANTED = {
@@ -44,8 +42,20 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise urllib.error.URLError("network is unreachable")
 
-    monkeypatch.setattr(download, "_pyg_dataset", fail)
-    monkeypatch.setattr("torch_geometric.data.download_url", fail)
+    monkeypatch.setattr(remote, "open_url", fail)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, name: str, data: Data) -> list[str]:
+    """Let a download give this graph; the addresses that are asked for are noted."""
+    asked: list[str] = []
+
+    def fetched(file: remote.RemoteFile, folder: Path) -> None:
+        asked.append(file.url)
+        (folder / file.name).touch()
+
+    monkeypatch.setattr(download, "download", fetched)
+    monkeypatch.setitem(download.DOWNLOADS, name, replace(download.DOWNLOADS[name], read=lambda _: data))
+    return asked
 
 
 @pytest.mark.usefixtures("no_network")
@@ -167,80 +177,35 @@ def test_without_a_network_the_message_says_what_was_tried(places, name: str) ->
 
 def test_a_download_is_converted_kept_and_not_repeated(places, monkeypatch: pytest.MonkeyPatch) -> None:
     _, cache = places
-    calls = []
-
-    def dataset(folder: Path, kind: str, options: dict) -> Data:
-        calls.append((kind, dict(options)))
-        (folder / "raw").mkdir()
-        masks = {key: torch.ones(11701, 20, dtype=torch.bool) for key in ("train_mask", "val_mask")}
-        masks["test_mask"] = torch.zeros(11701, dtype=torch.bool)
-        return triangle(11701, 300, stopping_mask=masks["train_mask"], **masks)
-
-    monkeypatch.setattr(download, "_pyg_dataset", dataset)
+    train = torch.rand(11701, 20) < 0.5
+    masks = {"train_mask": train, "val_mask": ~train, "test_mask": torch.zeros(11701, dtype=torch.bool)}
+    asked = offer(monkeypatch, "wikics", triangle(11701, 300, stopping_mask=train, **masks))
     loaded = load_graph("WikiCS", split=19)
-    assert calls == [("WikiCS", {"is_undirected": True})]
+    [url] = asked
+    assert url.endswith("/dataset/data.json")
     assert [p.name for p in cache.iterdir()] == ["wikics.npz"]
     assert loaded.split_origin == "split 19 of 20"
     assert loaded.x.layout == torch.sparse_csr  # mostly zeros
     assert torch.equal(loaded.x.to_dense(), torch.eye(11701, 300))
     with np.load(cache / "wikics.npz", allow_pickle=False) as archive:
         assert archive["train_mask"].shape == (20, 11701)
-        assert json.loads(str(archive["meta"]))["source"] == "torch_geometric.datasets.WikiCS(is_undirected=True)"
+        assert json.loads(str(archive["meta"]))["source"] == url
     load_graph("wikics")
-    assert len(calls) == 1
+    assert len(asked) == 1
 
 
 def test_dense_downloads_stay_dense(places, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = triangle(11758, 10, x=torch.ones(11758, 10))
-    monkeypatch.setattr(download, "_pyg_dataset", lambda *_: graph)
+    offer(monkeypatch, "tolokers", graph)
     assert load_graph("tolokers").x.layout == torch.strided
 
 
 def test_a_download_of_the_wrong_size_is_not_kept(places, monkeypatch: pytest.MonkeyPatch) -> None:
     _, cache = places
-    monkeypatch.setattr(download, "_pyg_dataset", lambda *_: triangle(5, 2))
+    offer(monkeypatch, "cora", triangle(5, 2))
     with pytest.raises(GraphNotFoundError, match="5 nodes and 2 features came, not 2708 and 1433"):
         load_graph("cora")
     assert list(cache.iterdir()) == []
-
-
-def test_every_pyg_dataset_named_exists_and_takes_its_options() -> None:
-    import inspect
-
-    from torch_geometric import datasets
-
-    for name, source in download.DOWNLOADS.items():
-        if name == "ogbn-arxiv":
-            continue
-        kind, _, options = source.origin.removeprefix("torch_geometric.datasets.").partition("(")
-        accepted = inspect.signature(getattr(datasets, kind).__init__).parameters
-        given = [part.split("=")[0] for part in options.rstrip(")").split(", ") if part]
-        assert {"root", *given} <= accepted.keys(), name
-
-
-def test_arxiv_is_read_from_ogbs_raw_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = {
-        "raw/edge.csv.gz": "0,1\n2,3\n",
-        "raw/node-feat.csv.gz": "0.5,-1\n1.5,2\n0,0\n3,1e-3\n",
-        "raw/node-label.csv.gz": "4\n0\n39\n1\n",
-        "split/time/train.csv.gz": "0\n3\n",
-        "split/time/valid.csv.gz": "1\n",
-        "split/time/test.csv.gz": "2\n",
-    }
-    archive = tmp_path / "arxiv.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for name, text in tables.items():
-            file.writestr(f"arxiv/{name}", gzip.compress(text.encode()))
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.setattr("torch_geometric.data.download_url", lambda url, to: shutil.copy(archive, to))
-    data = download._ogbn_arxiv(folder)
-    assert data.edge_index.tolist() == [[0, 2], [1, 3]]
-    assert torch.equal(data.x, torch.tensor([[0.5, -1], [1.5, 2], [0, 0], [3, 1e-3]]))
-    assert data.y.tolist() == [4, 0, 39, 1]
-    assert data.train_mask.tolist() == [True, False, False, True]
-    assert data.val_mask.nonzero().item() == 1
-    assert data.test_mask.nonzero().item() == 2
 
 
 def test_a_cache_that_cannot_be_written_is_named(places, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

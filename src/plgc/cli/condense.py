@@ -29,7 +29,19 @@ from plgc.cli.options import (
     takes,
     values_of,
 )
-from plgc.cli.output import derived_text, detail, facts, file_result, notice, seconds, seen_text, show, size, working
+from plgc.cli.output import (
+    derived_text,
+    detail,
+    facts,
+    file_result,
+    notice,
+    seconds,
+    seen_text,
+    show,
+    size,
+    warn,
+    working,
+)
 from plgc.cli.sources import PartOptions, PlacementOptions, condense_several
 from plgc.rivals.methods import METHODS
 from plgc.runtime.files import check_writable
@@ -265,4 +277,5 @@ def _show(output: Path, graph: str, condensed: CondensedGraph, spent: float, jso
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"
+    warn(result["warnings"])
     show(result, facts(pairs), json)

@@ -43,6 +43,10 @@ class GraphOptions:
             "Repeat.",
         ),
     ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether tables begin with a line of names, where a guess is wrong."),
+    ] = None
     standardize: Annotated[
         bool, typer.Option("--standardize", help="Give numeric columns mean 0 and variance 1, for unlike units.")
     ] = False
@@ -62,14 +66,16 @@ class GraphOptions:
     @property
     def plain(self) -> bool:
         """Whether the graph is named without options on how to read it."""
-        return not (self.nodes_table or self.column or self.standardize or self.features)
+        tables = self.nodes_table or self.column or self.standardize or self.header is not None
+        return not (tables or self.features)
 
     @property
     def table_options(self) -> list[str]:
         """The options on tables as they are typed, without folders. (Files record how features were derived.)"""
         table = [] if self.nodes_table is None else ["--nodes-table", self.nodes_table.name]
         columns = [word for text in self.column or () for word in ("--column", text)]
-        return [*table, *columns, *(["--standardize"] if self.standardize else [])]
+        header = [] if self.header is None else ["--header" if self.header else "--no-header"]
+        return [*table, *columns, *header, *(["--standardize"] if self.standardize else [])]
 
     def files(self) -> list[Path]:
         """The files that the graph is read from."""
@@ -83,13 +89,16 @@ class GraphOptions:
         from plgc.graphs.attributes import attribute
         from plgc.graphs.load import open_graph
 
-        start, roles = time.perf_counter(), self._roles()
+        start, columns = (
+            time.perf_counter(),
+            TableColumns(**self._roles(), standardize=self.standardize, header=self.header),
+        )
         with working() as progress:
             progress(f"reading {self.graph}", 0, 1)
             data = open_graph(
                 self.graph,
                 nodes_table=self.nodes_table,
-                columns=TableColumns(**roles, standardize=self.standardize) if roles or self.standardize else None,
+                columns=None if columns == TableColumns() else columns,
                 features=self.features,
                 features_seed=self.features_seed or 0,
             )

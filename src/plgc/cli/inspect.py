@@ -87,6 +87,7 @@ def describe(file: Path) -> dict[str, Any]:
     import hashlib
 
     from plgc.artifact.condensed import CondensedGraph
+    from plgc.artifact.degenerate import warnings_of
     from plgc.artifact.members import told_of_members
 
     condensed = CondensedGraph.load(file)
@@ -107,6 +108,7 @@ def describe(file: Path) -> dict[str, Any]:
         "channels": list(condensed.channels),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
         "privacy": told_of_members(condensed),
+        "warnings": warnings_of(condensed),
         **{name: getattr(condensed, name) for name in RECORDED},
     }
 
@@ -130,6 +132,8 @@ def description(result: dict[str, Any]) -> str:
     pairs |= _made_from(result, source)
     pairs["fingerprint"] = result["fingerprint"] or "none"
     pairs["privacy"] = result["privacy"]["text"]
+    if result["warnings"]:
+        pairs["warning"] = "; ".join(result["warnings"])
     for name, values in result["curves"].items():
         if values:
             pairs[f"curve {name}"] = f"{values[0]:.4g} to {values[-1]:.4g} in {len(values)} values"

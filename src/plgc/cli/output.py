@@ -45,6 +45,12 @@ def notice(text: str) -> None:
     LOG.log(NOTICE, f"{painted('note:', typer.colors.CYAN)} {text}")
 
 
+def warn(texts: Sequence[str], name: str = "") -> None:
+    """Print what makes a result useless, also with ``--quiet``."""
+    for text in texts:
+        LOG.log(ERRORS, f"{painted('warning:', typer.colors.YELLOW)} {name}{': ' if name else ''}{text}")
+
+
 def detail(text: str) -> None:
     """Print something with ``--verbose`` only."""
     LOG.log(DETAIL, text)
@@ -140,6 +146,8 @@ def file_result(
     path: Path, graph: str, condensed: CondensedGraph, seconds: float, peak_memory_bytes: int | None
 ) -> dict[str, Any]:
     """The JSON result of one condensed file."""
+    from plgc.artifact.degenerate import warnings_of
+
     explained = condensed.curves.get("explained", [])
     return {
         "artifact": str(path),
@@ -159,4 +167,5 @@ def file_result(
         "rounds": len(explained),
         "channels": sorted(set(condensed.channels)),
         "batch_nodes": condensed.chosen.get("batch_nodes"),
+        "warnings": warnings_of(condensed),
     }

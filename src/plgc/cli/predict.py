@@ -14,8 +14,8 @@ import typer
 
 from plgc.cli.inputs import GraphOptions, check_output
 from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
-from plgc.cli.output import facts, show, working
-from plgc.runtime.errors import SettingError
+from plgc.cli.output import facts, notice, show, working
+from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _link_rows(model: Any, data: Data, file: Path) -> Predictions:
 
 
 def read_pairs(path: Path, ids: Sequence[str] | None = None) -> Tensor:
-    """Pairs of nodes from a CSV file as node numbers, [2, E]; a first line of names is skipped.
+    """Pairs of nodes from a CSV file as node numbers, [2, E]; a first line of names is skipped, with a notice.
 
     Args:
         path: the file.
@@ -116,13 +116,18 @@ def read_pairs(path: Path, ids: Sequence[str] | None = None) -> Tensor:
     """
     import torch
 
+    from plgc.graphs.formats.limits import open_lines
+
     try:
-        lines = [line for line in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        with open_lines(path) as content:
+            lines = [line for line in csv.reader(content) if line]
+    except (PLGCError, csv.Error) as error:
         raise SettingError(f"{path} cannot be read as a CSV file of pairs ({error})") from error
     number = None if ids is None else {name: place for place, name in enumerate(ids)}
     first = [cell.strip() for cell in lines[0]] if lines else []
     if not any(cell.lstrip("-").isdigit() if number is None else cell in number for cell in first):
+        if lines:
+            notice(f"{path.name}: the first line, {','.join(first)!r:.80}, is taken for names of columns")
         lines = lines[1:]
     what, such = ("node numbers", "17,42") if ids is None else ("ids of nodes", f"{ids[0]},{ids[-1]}")
     found = []

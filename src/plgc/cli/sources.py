@@ -10,7 +10,7 @@ import typer
 
 from plgc.cli.inputs import GraphOptions, check_not_input
 from plgc.cli.options import Engine, Partition, check_device
-from plgc.cli.output import file_result, partition_text, seconds, size, table, working
+from plgc.cli.output import file_result, partition_text, seconds, size, table, warn, working
 
 if TYPE_CHECKING:
     from plgc.cli.condense import ViewOptions
@@ -97,6 +97,7 @@ def condense_several(
     artifacts = []
     for source, condensed in zip(sources.sources, sources.load(), strict=True):
         made = file_result(source.path, source.name, condensed, source.seconds, source.peak_memory_bytes)
+        warn(made["warnings"], source.name)
         artifacts.append({**made, "sha256": source.entry.sha256, "made": source.made, "replaced": source.replaced})
     result = {
         "manifest": str(sources.manifest),
@@ -125,8 +126,8 @@ def _check(graphs: list[str], named: GraphOptions, view: ViewOptions, parts: dic
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
     if len(graphs) > 1 and not named.plain:
         raise typer.BadParameter(
-            "--nodes-table, --column, --standardize and --features go with one graph: condense each by itself, and "
-            "name the files together where they are used, as in 'plgc evaluate A.safetensors B.safetensors'"
+            "--nodes-table, --column, --header, --standardize and --features go with one graph: condense each alone, "
+            "and name the files together where they are used, as in 'plgc evaluate A.safetensors B.safetensors'"
         )
     if named.features is not None and "parts" not in parts:
         raise typer.BadParameter(

@@ -11,18 +11,17 @@ import difflib
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch_geometric.data import Data
 
 from plgc.graphs.check import node_count
 from plgc.graphs.download import DOWNLOADS, Download, compact
-from plgc.graphs.formats.arrays import read_meta
-from plgc.graphs.formats.npz import save_npz
+from plgc.graphs.formats.npz import archive_meta, save_npz
 from plgc.graphs.synthetic import citation_graph
 from plgc.runtime.errors import GraphError, GraphNotFoundError
 from plgc.runtime.files import CACHE_VARIABLE, cache_folder
@@ -147,8 +146,8 @@ def _files() -> dict[str, tuple[str, Path]]:
 def _counts(path: Path) -> dict[str, int | None]:
     """Counts from a file's meta alone; the arrays are not read."""
     try:
-        with open(path, "rb") as file:
-            meta = read_meta(np.load(file, allow_pickle=False))
+        with zipfile.ZipFile(path) as archive:
+            meta = archive_meta(archive)
     except Exception:  # a file that cannot be read is listed without counts, and reported when it is loaded
         meta = {}
     counts = {key: meta.get(key) for key in ("nodes", "edges", "features", "classes")}

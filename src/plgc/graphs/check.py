@@ -15,6 +15,8 @@ from plgc.runtime.errors import GraphError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 MAX_NODES = 2**31  # row · N + column has to fit into 64 bits
+FREE_NODES, NODES_AN_EDGE = 1 << 20, 1000  # of nodes that are only counted: the one, or the other times the edges
+MAX_WEIGHT = 1e18  # those of all edges of a node have to add up within float32
 BLOCK_EDGES = 1 << 20  # edges that are checked at a time
 
 
@@ -38,6 +40,7 @@ def check_structure(data: Data) -> None:
     nodes = node_count(data)
     if nodes < 1:
         raise GraphError(f"the graph has no nodes (num_nodes = {nodes}): there is nothing to load")
+    _check_claimed(data, nodes)
     if nodes >= MAX_NODES:
         raise GraphError(f"the graph has {nodes} nodes, the limit is {MAX_NODES - 1}: split it into parts")
     _check_range(edge_index, nodes)
@@ -85,6 +88,20 @@ def node_count(data: Data) -> int:
     return int(edge_index.max()) + 1 if edge_index is not None and edge_index.numel() > 0 else 0
 
 
+def _check_claimed(data: Data, nodes: int) -> None:
+    """Raise where nodes that have no row anywhere are far more than the edges can name."""
+    rows = (attribute(data, key) for key in ("x", "y", "y_multi", *MASKS, "node_ids"))
+    if any(value is not None and len(value) == nodes and 0 not in getattr(value, "shape", ()) for value in rows):
+        return
+    edges = 0 if data.edge_index is None else data.edge_index.size(1)
+    most = max(FREE_NODES, NODES_AN_EDGE * edges)
+    if nodes > most:
+        raise GraphError(
+            f"the graph claims {nodes:,} nodes, of which only {edges:,} edge(s) tell, at most {most:,} are read: "
+            "number the nodes 0, 1, … without gaps, or give features"
+        )
+
+
 def _check_range(edge_index: Tensor, nodes: int) -> None:
     bad, first = 0, 0
     for start in range(0, edge_index.size(1), BLOCK_EDGES):
@@ -109,10 +126,13 @@ def _check_weights(weight: Any, edges: int) -> None:
     if not isinstance(weight, Tensor) or weight.is_complex() or weight.numel() != edges:
         got = list(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
         raise GraphError(f"edge_weight is {got}, expected one real number for each of the {edges} edges")
-    bad = (~torch.isfinite(weight.flatten()) | (weight.flatten() < 0)).nonzero().flatten()
+    bad = (~((weight.flatten() >= 0) & (weight.flatten() <= MAX_WEIGHT))).nonzero().flatten()
     if bad.numel():
         value = weight.flatten()[bad[0]].item()
-        raise GraphError(f"edge_weight[{int(bad[0])}] is {value}: weights must be finite and not negative")
+        raise GraphError(
+            f"edge_weight[{int(bad[0])}] is {value}: weights must be finite and not negative, at most {MAX_WEIGHT:g}; "
+            "divide larger ones by a constant"
+        )
 
 
 def _check_features(x: Any, nodes: int) -> None:

@@ -61,7 +61,7 @@ def csr_features(indptr: Any, indices: Any, values: Any, shape: Any) -> Tensor |
     Raises:
         GraphError: the parts are not a CSR matrix of that shape; the message names the part and the value.
     """
-    rows, columns = _csr_shape(shape)
+    rows, columns = csr_shape(shape)
     indptr, indices = _csr_integers("x_indptr", indptr), _csr_integers("x_indices", indices)
     values = _float32(values.detach().to(torch.float32).numpy() if isinstance(values, Tensor) else np.asarray(values))
     if values.ndim != 1 or len(values) != len(indices):
@@ -86,6 +86,14 @@ def csr_features(indptr: Any, indices: Any, values: Any, shape: Any) -> Tensor |
     matrix = sp.csr_matrix((values, indices, indptr), shape=(rows, columns))
     matrix.sum_duplicates()
     return from_scipy(matrix)
+
+
+def csr_shape(shape: Any) -> tuple[int, int]:
+    """The numbers of rows and columns that ``x_shape`` states."""
+    parts = np.asarray(shape)
+    if parts.shape != (2,) or parts.dtype.kind not in "iu" or (parts < 0).any():
+        raise GraphError(f"x_shape is {parts.tolist()}, expected two whole numbers: nodes and features")
+    return int(parts[0]), int(parts[1])
 
 
 def check_matrix(x: Tensor) -> None:
@@ -144,13 +152,6 @@ def _float32(array: np.ndarray) -> np.ndarray:
         raise GraphError(f"x holds {array.dtype} values, expected numbers")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, order="C")
-
-
-def _csr_shape(shape: Any) -> tuple[int, int]:
-    parts = np.asarray(shape)
-    if parts.shape != (2,) or parts.dtype.kind not in "iu" or (parts < 0).any():
-        raise GraphError(f"x_shape is {parts.tolist()}, expected two whole numbers: nodes and features")
-    return int(parts[0]), int(parts[1])
 
 
 def _csr_integers(name: str, values: Any) -> np.ndarray:

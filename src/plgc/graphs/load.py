@@ -226,10 +226,13 @@ def _existing(source: str | os.PathLike[str]) -> Path:
 
     Raises:
         GraphNotFoundError: there is no such file; the message names one with a similar name.
+        GraphError: it is a pipe or a device, on which reading might wait for ever.
     """
     path = Path(os.path.expanduser(source))
-    if os.path.exists(path):
+    if os.path.isfile(path) or os.path.isdir(path):
         return path
+    if os.path.exists(path):
+        raise GraphError(f"{path} is a pipe or a device, expected a plain file: write what it gives into one first")
     try:
         others = [other.name for other in path.absolute().parent.iterdir() if other.is_file()]
     except OSError:

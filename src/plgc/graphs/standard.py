@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import attribute
 from plgc.graphs.check import BLOCK_EDGES, MASKS, check_structure, node_count
 from plgc.graphs.features import as_features
-from plgc.graphs.views.splits import PER_CLASS, generated_split
+from plgc.graphs.views.splits import generated_split, training_text
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.mapped import is_mapped, release
 
+# A head has a row of weights for every class up to the largest number: so many, or so many times those that occur.
+FREE_CLASSES, CLASSES_A_CLASS, MAX_CLASSES = 1000, 10, 10_000
 NAMES = ("node_ids", "class_names", "feature_names", "notes")
 
 
@@ -124,19 +128,24 @@ def set_split(data: Data, split: int, seed: int) -> None:
         own = attribute(data, "split_origin")
         own = own if isinstance(own, str) else "the graph's own split"
         data.split_origin = f"split {split} of {total}" if total > 1 else own
-        both = (data.train_mask & data.test_mask).nonzero().flatten()
-        if both.numel():
-            raise GraphError(
-                f"{name}: {both.numel()} node(s) are in train_mask and test_mask at once, the first is node "
-                f"{int(both[0])}: a node can be in one only"
-            )
+        _check_apart(data)
     elif "y" in data:
         data.train_mask, data.val_mask, data.test_mask = generated_split(data["y"], seed)
-        data.split_origin = (
-            f"generated split, seed {seed} ({PER_CLASS} per class, {int(data.val_mask.sum())} validation, rest test)"
-        )
+        each = training_text(data["y"], data.train_mask)
+        data.split_origin = f"generated split, seed {seed} ({each}, {int(data.val_mask.sum())} validation, rest test)"
     else:
         data.split_origin = "no split (the graph has no labels)"
+
+
+def _check_apart(data: Data) -> None:
+    """Raise where a node is in two of the masks."""
+    for one, other in itertools.combinations(MASKS, 2):
+        both = (data[one] & data[other]).nonzero().flatten()
+        if both.numel():
+            raise GraphError(
+                f"{data.name}: {both.numel()} node(s) are in {one} and {other} at once, the first is node "
+                f"{int(both[0])}: a node can be in one only"
+            )
 
 
 def _core_mask(mask: Any, nodes: int, name: str) -> Tensor:
@@ -166,6 +175,14 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     if bad.numel():
         value = y[bad[0]].item()
         raise GraphError(f"{name}: y[{int(bad[0])}] is {value}, expected a class number from 0, or −1 for unlabelled")
+    distinct = len(labels.unique())
+    most = min(MAX_CLASSES, max(FREE_CLASSES, CLASSES_A_CLASS * distinct))
+    if labels.numel() and int(labels.max()) >= most:
+        node = int(labels.argmax())
+        raise GraphError(
+            f"{name}: y[{node}] is {int(labels[node])}: classes are numbered from 0, and with {distinct:,} different "
+            f"labels numbers below {most:,} are read; number the classes 0, 1, … without gaps"
+        )
     return labels
 
 
@@ -196,5 +213,12 @@ def _copy_names(data: Data, raw: Data) -> None:
     for key, count in (("node_ids", node_count(data)), ("feature_names", 0 if data.x is None else data.x.size(1))):
         if key in data and len(data[key]) != count:
             raise GraphError(f"{data.name}: {key} has {len(data[key])} entries, expected {count}")
+    for key in ("node_ids", "class_names"):
+        if key in data and len(set(data[key])) < len(data[key]):
+            twice = [name for name, count in Counter(data[key]).items() if count > 1]
+            shown = ", ".join(repr(name) for name in twice[:5])
+            raise GraphError(
+                f"{data.name}: {len(twice):,} of the {key} occur more than once ({shown}): give each its own"
+            )
     if "class_names" in data and "y" in data and len(data["class_names"]) <= int(data["y"].max()):
         raise GraphError(f"{data.name}: {len(data['class_names'])} class names, but a label is {int(data['y'].max())}")

@@ -14,7 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs.features import from_scipy
-from plgc.graphs.views.splits import generated_split
+from plgc.graphs.views.splits import generated_split, training_text
 from plgc.runtime.errors import SettingError
 
 SUBTOPICS = 5  # sub-communities per class
@@ -78,7 +78,8 @@ def citation_graph(
         num_nodes=nodes,
         name="synthetic",
         split_origin=(
-            f"generated split, seed {seed} (20 per class, {int(val.sum())} validation, {int(test.sum())} test)"
+            f"generated split, seed {seed} ({training_text(y, train)}, {int(val.sum())} validation, {int(test.sum())} "
+            "test)"
         ),
     )
 

@@ -266,7 +266,8 @@ def read_pseudo_labels(
     hard = assignment.hard
     counts = torch.bincount(hard, minlength=vectors.shape[0])
     residual = (embedding - vectors[hard]).pow(2).sum()
-    explained = 1.0 - float(residual / (embedding - embedding.mean(0)).pow(2).sum())
+    variance = (embedding - embedding.mean(0)).pow(2).sum()
+    explained = 1.0 - float(residual / variance) if variance > 0 else 0.0  # of nodes that are all embedded alike
     return PseudoLabels(vectors, assignment.plan.div_(mass), counts, explained, mass)
 
 

@@ -28,9 +28,23 @@ CHECKSUM = "checksum"
 
 
 def container_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, allow_nan: bool = True) -> bytes:
-    """The content of a file; equal tensors and descriptions give equal bytes."""
+    """The content of a file; equal tensors and descriptions give equal bytes.
+
+    Raises:
+        ArtifactError: the description is too long, or, unless ``allow_nan``, a value is NaN or infinite.
+    """
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    plain = json.loads(json.dumps(description, sort_keys=True, allow_nan=allow_nan))
+    broken = [] if allow_nan else [name for name, tensor in content.items() if not bool(torch.isfinite(tensor).all())]
+    plain = {}
+    try:
+        plain = json.loads(json.dumps(description, sort_keys=True, allow_nan=allow_nan))
+    except ValueError:
+        broken.append("curves or settings")
+    if broken:
+        raise ArtifactError(
+            f"the computation has left the range of numbers: {', '.join(broken)} hold NaN or infinite values, and "
+            "nothing is written; scale the features and weights of the graph"
+        )
     text = json.dumps({**plain, CHECKSUM: checksum(content, plain)}, sort_keys=True)
     if len(text) > MAX_HEADER // 2:  # inside the header its quotes are escaped
         raise ArtifactError(f"the description is {len(text):,} bytes long, at most {MAX_HEADER // 2:,} can be opened")

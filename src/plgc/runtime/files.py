@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from plgc.runtime.errors import PLGCError, SettingError
@@ -26,8 +27,11 @@ class WriteError(PLGCError, OSError):
     kind = "cannot-write"
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+def write_atomically(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> Path:
     """Write ``content`` to ``path`` so that a reader sees the old file or the new one, never a part.
+
+    The content may be given in parts, for instance as they come; where making them fails, nothing is written either.
+    A file that was there keeps its permissions; a new one gets those that the user's mask leaves.
 
     Raises:
         SettingError: the place could never be written.
@@ -35,12 +39,15 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     """
     path = Path(path)
     check_writable(path)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else None  # as the user has set it
     temporary = path.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                if mode is not None:
+                    os.chmod(temporary, mode)
+                file.writelines([content] if isinstance(content, bytes) else content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -50,8 +57,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
             raise
     except OSError as error:
         kept = "the file that was there is unchanged" if os.path.exists(path) else "nothing is left of it"
+        size = f" ({len(content):,} bytes)" if isinstance(content, bytes) else ""
         raise WriteError(
-            f"cannot write {path} ({len(content):,} bytes): {error.strerror or error}; {kept}. Make room or choose "
+            f"cannot write {path}{size}: {error.strerror or error}; {kept}. Make room or choose "
             "another place, and do the same again"
         ) from error
     _settle(path.parent)
@@ -109,6 +117,18 @@ def _settle(folder: Path) -> None:
         finally:
             os.close(handle)
     remove_leftovers(folder)
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that no other user may look into or change, or make one that is there so.
+
+    Raises:
+        OSError: it cannot be made, or it is another user's.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.stat(folder).st_mode & 0o077:
+        os.chmod(folder, 0o700)  # which only its owner can
+    return folder
 
 
 def cache_folder() -> Path:

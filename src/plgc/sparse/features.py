@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from plgc.runtime import mapped
+from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import csr
 from plgc.sparse.product import SparseProduct, index_dtype, multiply
 
@@ -21,7 +22,21 @@ from plgc.sparse.product import SparseProduct, index_dtype, multiply
 def row_norms(x: Tensor, order: float) -> Tensor:
     """What the rows of a dense X are divided by, [N]: their norms, 1 for rows of zeros."""
     norms = [torch.linalg.vector_norm(rows.to(torch.float32), ord=order, dim=1) for _, rows in mapped.blocks(x)]
-    norm = torch.cat(norms)
+    return divisors(torch.cat(norms))
+
+
+def divisors(norm: Tensor) -> Tensor:
+    """What rows are divided by, given their norms, [N]: 1 for rows of zeros.
+
+    Raises:
+        GraphError: a norm is beyond the range of float32.
+    """
+    if not bool(torch.isfinite(norm).all()):
+        row = int((~torch.isfinite(norm)).nonzero()[0, 0])
+        raise GraphError(
+            f"row {row} of x has a norm beyond {torch.finfo(norm.dtype).max:.1e}, so that it cannot be scaled: divide "
+            "the features by a constant"
+        )
     return torch.where(norm > 0, norm, torch.ones_like(norm))
 
 

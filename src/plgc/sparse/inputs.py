@@ -15,12 +15,13 @@ from plgc.graphs.features import take_rows
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
-from plgc.sparse.features import Features, StoredFeatures, row_norms, sparse_features
+from plgc.sparse.features import Features, StoredFeatures, divisors, row_norms, sparse_features
 from plgc.sparse.locality import local_order
 from plgc.sparse.product import index_dtype
 
 SCALINGS = ("auto", "l1", "l2", "none")
 NORMS = {"l1": 1.0, "l2": 2.0}
+SMALLEST, LARGEST = 1e-8, 1e18  # of features that are not scaled: squares of larger ones do not add up within float32
 REORDERED_FROM = 50_000  # nodes; rows of 128 floats then take 25 MB, more than most caches hold
 
 
@@ -54,9 +55,14 @@ class Inputs:
 
 
 def resolve_scaling(x: Tensor, scaling: str) -> str:
-    """Turn ``auto`` into a concrete row scaling: ``l1`` for counts and bags of words, ``none`` where signs matter."""
+    """Turn ``auto`` into a concrete row scaling: ``l1`` for counts and bags of words, ``none`` where signs matter.
+
+    A single column is not scaled either: every row of it would become 1.
+    """
     if scaling != "auto":
         return scaling
+    if x.shape[1] == 1:
+        return "none"
     values = x.values() if x.layout == torch.sparse_csr else x
     return "l1" if all(bool((block >= 0).all()) for _, block in mapped.blocks(values)) else "none"
 
@@ -67,13 +73,27 @@ def scale_rows(x: Tensor, scaling: str) -> Tensor:
         return x
     order = NORMS[scaling]
     if x.layout != torch.sparse_csr:
-        norm = torch.linalg.vector_norm(x, ord=order, dim=1, keepdim=True)
-        return x / torch.where(norm > 0, norm, torch.ones_like(norm))
+        return x / divisors(torch.linalg.vector_norm(x, ord=order, dim=1))[:, None]
     crow, values = x.crow_indices(), x.values()
     row = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), crow[1:] - crow[:-1])
     norm = torch.zeros(x.shape[0], device=x.device).index_add_(0, row, values.abs() ** order) ** (1.0 / order)
-    norm = torch.where(norm > 0, norm, torch.ones_like(norm))
-    return torch.sparse_csr_tensor(crow, x.col_indices(), values / norm[row], x.shape, check_invariants=False)
+    return torch.sparse_csr_tensor(crow, x.col_indices(), values / divisors(norm)[row], x.shape, check_invariants=False)
+
+
+def check_magnitude(x: Tensor) -> None:
+    """Raise :class:`GraphError` where features that are not scaled are too large or too small to compute with."""
+    values = x.values() if x.layout == torch.sparse_csr else x
+    largest, place = 0.0, 0
+    for start, block in mapped.blocks(values):
+        if block.numel() and (most := float(block.abs().max())) > largest:
+            largest, place = most, start + int(block.abs().reshape(len(block), -1).amax(1).argmax())
+    if largest == 0 or SMALLEST <= largest <= LARGEST:
+        return
+    row = place if values is x else int(torch.searchsorted(x.crow_indices(), place, right=True)) - 1
+    raise GraphError(
+        f"the largest value of x is {largest:g} (row {row}): features that are not scaled by rows, such as those with "
+        f"signs, can be computed with from {SMALLEST:g} to {LARGEST:g}; divide them by a constant or standardise them"
+    )
 
 
 def prepare(
@@ -113,6 +133,8 @@ def prepare(
     weight = None if weight is None else weight.to(device)
     adjacency = build_adjacency(edge_index.to(device), graph.num_nodes, weight)
     mapped.release(graph.edge_index)
+    if scaling == "none" and scaled is None:
+        check_magnitude(x)
     features = _features(x, scaling, torch.device(device), order, keep_stored) if scaled is None else scaled
     return Inputs(features, adjacency, None if order is None else order.to(device))
 

@@ -86,7 +86,8 @@ def test_without_a_node_table_nodes_come_from_the_edges_in_order(write) -> None:
     assert any("without a node table" in note for note in data.notes)
     with pytest.raises(GraphError, match=r"no node features.*derive"):
         check_condensable(data)
-    assert load(write("b,a\na,c\n", None)).num_nodes == 2  # a header, as far as anyone can tell
+    assert load(write("b,a\na,c\n", None)).num_nodes == 3  # a occurs again: it is a node
+    assert load(write("b,a\nd,c\n", None)).num_nodes == 2  # a header, as far as anyone can tell
     assert load(write("from,to\nb,a\na,c\n", None)).node_ids == ["a", "b", "c"]
 
 

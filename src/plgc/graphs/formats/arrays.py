@@ -19,13 +19,14 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import Seen, attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
-from plgc.graphs.features import csr_features
+from plgc.graphs.features import csr_features, csr_shape
 from plgc.runtime.errors import GraphError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
 NAME_KEYS = ("node_ids", "class_names", "feature_names")
 TENSOR_KEYS = ("edge_index", "y", "y_multi", "edge_weight", *MASKS)
 KNOWN = (*TENSOR_KEYS, "x", *CSR_KEYS, "num_nodes", *NAME_KEYS)
+MAX_EMPTY, COLUMNS_A_VALUE = 65_536, 32  # columns of sparse features: the one, or the other times their values
 MAX_NAME = 1000  # characters: an array of text takes as much room for each as for the longest
 
 
@@ -44,6 +45,7 @@ def arrays_to_graph(arrays: Mapping[str, Any]) -> Data:
         raise GraphError(f"its CSR features are incomplete: {', '.join(missing)} missing")
     raw = Data(x=arrays.get("x"))
     if present:
+        _check_columns(csr_shape(arrays["x_shape"])[1], arrays["x_indices"].size)
         raw.x = csr_features(*(arrays[key] for key in CSR_KEYS))
         raw.num_nodes = int(arrays["x_shape"][0])  # also where x has no columns
     for key in TENSOR_KEYS:
@@ -123,6 +125,16 @@ def read_meta(arrays: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         return {}
     return meta if isinstance(meta, dict) else {}
+
+
+def _check_columns(columns: int, values: int) -> None:
+    """Raise where sparse features claim far more columns than they have values: weights are kept for every column."""
+    most = max(MAX_EMPTY, COLUMNS_A_VALUE * values)
+    if columns > most:
+        raise GraphError(
+            f"x_shape claims {columns:,} columns for {values:,} values, at most {most:,} are read: leave out columns "
+            "without values"
+        )
 
 
 def _index_type(largest: int) -> type[np.signedinteger]:

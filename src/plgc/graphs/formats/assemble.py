@@ -85,6 +85,8 @@ def build_from_attributes(
     columns, notes = columns or TableColumns(), []
     if fixed := columns.given(("source", "target", "node_id")):
         raise SettingError(f"{where}: {', '.join(fixed)} cannot be chosen: the graph itself says what its nodes are")
+    if columns.header is not None:
+        raise SettingError(f"{where}: header is for tables of text: its attributes have names")
     if len(set(ids)) < len(ids):
         twice = column_of(ids, "id").repeated()
         raise GraphError(f"{where}: {len(twice):,} node id(s) occur more than once ({listed(twice, 5)})")

@@ -36,6 +36,8 @@ class TableColumns:
         classes: the names of the classes in their order, for several tables that must agree, such as the
             ``class_names`` of another graph; by default those that occur, sorted.
         standardize: give numeric feature columns mean 0 and variance 1, for columns of unlike units.
+        header: whether the first line of tables of text has the names of the columns; without it they are called
+            "column 1", "column 2", …
     """
 
     source: str | None = None
@@ -47,6 +49,7 @@ class TableColumns:
     features: Sequence[str] | None = None
     classes: Sequence[str] | None = None
     standardize: bool = False
+    header: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("features", "classes"):

@@ -10,17 +10,18 @@ import csv
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from plgc.graphs.formats.columns import is_known, listed
 from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
-from plgc.graphs.formats.values import Coder, InputTable, Kind, Numbers, is_number
+from plgc.graphs.formats.values import MISSING, Coder, InputTable, Kind, Numbers, is_number
 from plgc.runtime.errors import GraphError
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 SAMPLE_ROWS = 20
+SEARCHED_ROWS = 100_000  # in which a cell of the first line is searched
 BLOCK_CELLS, BLOCK_ROWS = 500_000, 128  # at most the one, at least the other
 MAX_ROWS = 2**31
 
@@ -37,11 +38,23 @@ class Layout:
     first: tuple[str, ...]
 
 
-def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Collection[str] | None = None) -> Layout:
+def find_layout(
+    path: Path,
+    roles: Sequence[str],
+    notes: list[str],
+    header: bool | None = None,
+    named: Collection[str] = (),
+    ids: Callable[[], Collection[str]] = tuple,
+) -> Layout:
     """Guess delimiter and header line from the first lines.
 
-    The first line is a header where one of its cells is a name (not a single letter) that is known for one of the
-    ``roles``, or where none of them is a number; but not where both of its first cells are ``known`` ids.
+    Args:
+        path: the file.
+        roles: of the edge list or of the node table.
+        notes: a sentence on what was guessed is added.
+        header: whether the first line is a header, where the user says so.
+        named: columns that the user names.
+        ids: gives ids of nodes that the other table has; called where nothing else tells.
 
     Raises:
         GraphError: there are no lines, or not two columns of them.
@@ -56,16 +69,73 @@ def find_layout(path: Path, roles: Sequence[str], notes: list[str], known: Colle
             raise GraphError(f"{path} holds no rows")
     delimiter = _delimiter(path, skipped, line)
     [first] = _sample(path, skipped, delimiter, 1)
-    header = any(len(cell) > 1 and is_known(cell, roles) for cell in first) or not any(map(is_number, first))
-    if known is not None and all(cell in known for cell in first[:2]):
-        header = False
+    why = ""
+    if header is None:
+        header, why = _guess_header(path, skipped, delimiter, roles, named, ids)
     names = tuple(cell or f"column {place}" for place, cell in enumerate(first, 1))
+    shown = f"{path.name}: the first line, {delimiter.join(first)!r:.80},"
+    if header and why:
+        notes.append(f"{shown} is taken for the header, since {why}; if it is a row, give --no-header")
     if not header:
         names = tuple(f"column {place}" for place in range(1, len(first) + 1))
-        notes.append(f"{path.name}: no header line; its columns are called 'column 1' to 'column {len(first)}'")
+        called = f"no header line; its columns are called 'column 1' to 'column {len(first)}'"
+        notes.append(
+            f"{shown} is a row, since {why}: {called} (else give --header)" if why else f"{path.name}: {called}"
+        )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise GraphError(f"{path}: {len(twice)} column name(s) occur twice ({listed(twice)}): give each its own")
     return Layout(path, delimiter, skipped, header, names, tuple(first))
+
+
+def words_of(path: Path) -> set[str]:
+    """The cells of a table's first rows, which name nodes where it is an edge list."""
+    layout = find_layout(path, (), [], header=False)
+    rows = itertools.islice(_rows(path, layout.skipped, layout.delimiter), SEARCHED_ROWS)
+    return {cell.strip() for _, row in rows for cell in row}
+
+
+def _guess_header(
+    path: Path,
+    skipped: int,
+    delimiter: str,
+    roles: Sequence[str],
+    named: Collection[str],
+    ids: Callable[[], Collection[str]],
+) -> tuple[bool, str]:
+    """Whether the first line is a header, and why; no reason where the user's or a column's own name says so."""
+    first, *below = _sample(path, skipped, delimiter, SAMPLE_ROWS)
+    if any(name in first for name in named):
+        return True, ""
+    if any(re.fullmatch(r"column \d+", name) for name in named):
+        return False, ""
+    ends = 2 if "source" in roles else 1 if "node_id" in roles else 0  # columns of ids, if ids come first
+    known: Collection[str] = ids() if ends == 2 else ()
+    if known and all(cell in known for cell in first[:2]):
+        return False, "its cells are ids of nodes"
+    if any(len(cell) > 1 and is_known(cell, roles) for cell in first):
+        return True, ""
+    if number := next((cell for cell in first if is_number(cell)), None):
+        return False, f"{number!r} is a number"
+    columns = list(zip(first, *(row for row in below if len(row) == len(first)), strict=True))
+    for top, *rest in columns:
+        if top and any(map(is_number, rest)) and all(is_number(cell) or cell.lower() in MISSING for cell in rest):
+            return True, f"{top!r} is above numbers"
+    known = ids() if ends == 1 else ()
+    if first[0] in known:
+        return False, f"{first[0]!r} is an id of a node"
+    again = _seen_again(path, skipped, delimiter, first, ends)
+    return (False, f"{again!r} occurs again") if again else (True, "it has no numbers and nothing in it occurs again")
+
+
+def _seen_again(path: Path, skipped: int, delimiter: str, first: Sequence[str], ends: int) -> str | None:
+    """A cell of the first row that occurs again in its column, or, of an edge list, as an end of another edge."""
+    rows = (row for _, row in _rows(path, skipped, delimiter) if len(row) == len(first))
+    for row in itertools.islice(rows, 1, SEARCHED_ROWS):
+        cells = [cell.strip() for cell in row]
+        for place, cell in enumerate(first):
+            if cell and (cell == cells[place] or (ends == 2 and place < 2 and cell in cells[:2])):
+                return cell
+    return None
 
 
 def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:

@@ -2,7 +2,8 @@
 
 A large archive is unpacked into the cache once, and its arrays are mapped into memory from there. An unpacked folder
 belongs to one path, size and time of change: a file that changes is unpacked anew, and the old folder is removed. A
-folder is complete or not there at all.
+folder is complete or not there at all, it is closed to other users, and whenever it is used, its files are compared
+with the checksums in the archive.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats import stored
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.limits import check_unpacked
+from plgc.graphs.formats.npy import read_array
+from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, GraphNotFoundError
-from plgc.runtime.files import ENDING, PART, STALE, cache_folder, write_atomically
+from plgc.runtime.files import ENDING, PART, STALE, cache_folder, private_folder, write_atomically
 
 UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
 FOLDER = "unpacked"
@@ -72,12 +76,12 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
 def _read_archive(path: Path) -> Data:
     try:
         with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
                 raise ValueError("it holds a single array")
-            check_unpacked(path, sum(item.file_size for item in archive.zip.infolist()))
-            arrays: dict[str, Any] = {key: archive[key] for key in KNOWN if key in archive}
-            arrays["meta"] = read_meta(archive)
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(item.file_size for item in archive.infolist()))
+            arrays = {key: read_member(archive, key) for key in KNOWN if f"{key}.npy" in archive.namelist()}
+            arrays["meta"] = archive_meta(archive)
     except Exception as error:  # a broken archive fails in many ways: zip, zlib, header, pickle, memory, …
         raise GraphError(
             f"{path} is not a readable npz archive of plain arrays ({type(error).__name__}: {error}); arrays of "
@@ -87,6 +91,18 @@ def _read_archive(path: Path) -> Data:
         return arrays_to_graph(arrays)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
+
+
+def archive_meta(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The ``meta`` of an archive; the other arrays are not read."""
+    return read_meta({"meta": read_member(archive, "meta")} if "meta.npy" in archive.namelist() else {})
+
+
+def read_member(archive: zipfile.ZipFile, key: str) -> Any:
+    """An array of an archive."""
+    item = archive.getinfo(f"{key}.npy")
+    with archive.open(item) as file:
+        return read_array(file, item.filename, item.file_size)
 
 
 def _is_large(path: Path) -> bool:
@@ -112,14 +128,18 @@ def _unpack_once(path: Path) -> tuple[Path | None, str | None]:
             total = sum(item.file_size for item in archive.infolist())
             check_unpacked(path, total)
             target = _target(path)
-            if target.is_dir():
+            found = os.path.lexists(target)
+            if found and _is_sound(archive, target):
                 return target, None
+            if found:
+                shutil.rmtree(target)
             _unpack(archive, target, total)
     except OSError as error:
         return None, f"{path.name} cannot be unpacked into the cache ({error.strerror or error}): it is read whole"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
         return None, None  # reading it says what is wrong
-    return target, f"{path.name} is unpacked, once, into {target} ({total / 2**30:.2f} GiB)"
+    again = "anew, since what was there differs from it," if found else "once,"
+    return target, f"{path.name} is unpacked, {again} into {target} ({total / 2**30:.2f} GiB)"
 
 
 def _target(path: Path) -> Path:
@@ -129,18 +149,41 @@ def _target(path: Path) -> Path:
     return cache_folder() / FOLDER / f"{path.stem}-{place}-{state}"
 
 
+def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The arrays of our format in an archive."""
+    present = set(archive.namelist())
+    return [archive.getinfo(name) for name in (f"{key}.npy" for key in (*KNOWN, "meta")) if name in present]
+
+
+def _is_sound(archive: zipfile.ZipFile, folder: Path) -> bool:
+    """Whether a folder holds the arrays of an archive, no others, and every byte of them."""
+    private_folder(folder.parent)
+    members = _members(archive)
+    if {path.name for path in folder.iterdir()} != {item.filename for item in members}:
+        return False
+    for item in members:
+        path, checksum = folder / item.filename, 0
+        if path.is_symlink() or path.stat().st_size != item.file_size:
+            return False
+        with open(path, "rb") as file:
+            while block := file.read(mapped.BLOCK):
+                checksum = zlib.crc32(block, checksum)
+        if checksum != item.CRC:
+            return False
+    return True
+
+
 def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
     """Unpack the arrays of our format into a folder beside the target, then rename it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     if (free := shutil.disk_usage(target.parent).free) < total:
         raise OSError(f"it takes {total:,} bytes, {free:,} are free in {target.parent}")
-    present = set(archive.namelist())
     work = target.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
-        work.mkdir()
-        for name in (f"{key}.npy" for key in (*KNOWN, "meta")):
-            if name in present:
-                archive.extract(name, work)
+        work.mkdir(mode=0o700)
+        for item in _members(archive):
+            archive.extract(item, work)
+            os.chmod(work / item.filename, 0o600)
         stored.flush_folder(work)
         try:
             work.rename(target)

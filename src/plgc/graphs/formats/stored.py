@@ -25,6 +25,7 @@ from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
+from plgc.graphs.formats.npy import read_array, read_header
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.files import ENDING, PART, WriteError
@@ -135,27 +136,12 @@ def _open_npy(path: Path, key: str) -> Any:
     if not os.path.isfile(path):
         raise GraphError(f"{path.name} is not a plain file")
     with open(path, "rb") as file:
-        version = npy.read_magic(file)
-        if version not in ((1, 0), (2, 0)):
-            raise GraphError(f"{path.name} is of npy version {version[0]}.{version[1]}: write it with numpy.save")
-        header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
-        shape, fortran, dtype = header
-        if dtype.hasobject:
-            raise GraphError(f"{path.name} holds Python objects, which are never opened: save plain numbers or text")
-        offset = file.tell()
-        _check_length(path.name, shape, dtype, os.fstat(file.fileno()).st_size - offset)
-        if not fortran and _is_mappable(key, shape, dtype, offset):
-            return mapped.map_array(path, dtype, shape, offset)
+        size = os.fstat(file.fileno()).st_size
+        header = read_header(file, path.name, size)
+        if not header.fortran and _is_mappable(key, header.shape, header.dtype, header.offset):
+            return mapped.map_array(path, header.dtype, header.shape, header.offset)
         file.seek(0)
-        return np.load(file, allow_pickle=False)
-
-
-def _check_length(name: str, shape: tuple[int, ...], dtype: np.dtype, length: int) -> None:
-    needed = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or length < needed or (needed == 0 and math.prod(shape) > 0):
-        raise GraphError(
-            f"{name} is cut short: {list(shape)} values of {dtype} take {needed:,} bytes, it has {length:,}"
-        )
+        return read_array(file, path.name, size)
 
 
 def _is_mappable(key: str, shape: tuple[int, ...], dtype: np.dtype, offset: int) -> bool:

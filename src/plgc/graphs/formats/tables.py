@@ -6,7 +6,7 @@ Nodes are numbered in the order of the node table; without one they are those th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from torch_geometric.data import Data
 from plgc.graphs.formats import is_frame
 from plgc.graphs.formats.assemble import build_graph
 from plgc.graphs.formats.columns import TableColumns, find_roles, listed
-from plgc.graphs.formats.delimited import Layout, find_layout, read_delimited
+from plgc.graphs.formats.delimited import Layout, find_layout, read_delimited, words_of
 from plgc.graphs.formats.frames import frame_columns, parquet_columns, read_frame, read_parquet
 from plgc.graphs.formats.node_columns import encode_nodes
 from plgc.graphs.formats.values import InputTable, Kind, is_number
-from plgc.runtime.errors import GraphError
+from plgc.runtime.errors import GraphError, SettingError
 
 PARQUET = (".parquet", ".pq")
 EDGE_ROLES, NODE_ROLES = ("source", "target", "weight"), ("node_id", "label", "split")
@@ -35,10 +35,11 @@ def read(edges: Any, nodes_table: Any = None, columns: TableColumns | None = Non
     """
     columns, notes, nodes = columns or TableColumns(), [], None
     if nodes_table is not None:
-        table, roles = _read_table(nodes_table, "nodes", NODE_ROLES, columns, notes)
+        ends = partial(words_of, Path(edges)) if _is_text(edges) else tuple
+        table, roles = _read_table(nodes_table, "nodes", NODE_ROLES, columns, notes, ends)
         nodes = table.name, _ids(table, roles["node_id"]), encode_nodes(table, roles, columns, notes)
-    known = None if nodes is None else set(nodes[1])
-    table, roles = _read_table(edges, "edges", EDGE_ROLES, columns, notes, known)
+    ids = () if nodes is None else set(nodes[1])
+    table, roles = _read_table(edges, "edges", EDGE_ROLES, columns, notes, lambda: ids)
     ends = table.columns[roles["source"]], table.columns[roles["target"]]
     weight = table.columns[roles["weight"]] if "weight" in roles else None
     name = "edges" if is_frame(edges) else Path(edges).name.split(".")[0] or "edges"
@@ -51,17 +52,23 @@ def _read_table(
     roles: Sequence[str],
     columns: TableColumns,
     notes: list[str],
-    known: set[str] | None = None,
+    ids: Callable[[], Collection[str]],
 ) -> tuple[InputTable, Mapping[str, str]]:
-    """Read a table, and find its columns by role: of edges only these columns are read, of nodes all of them."""
+    """Read a table, and find its columns by role: of edges only these columns are read, of nodes all of them.
+
+    ``ids`` gives the ids that the other table has.
+    """
     layout: Layout | None = None
+    if columns.header is not None and not _is_text(source):
+        raise SettingError(f"{name}: header says how a table of text begins; this table has names of its own")
     if is_frame(source):
         names, read_columns = frame_columns(source, name), partial(read_frame, source, name)
     elif os.fspath(source).lower().endswith(PARQUET):
         path = Path(source)
         name, names, read_columns = path.name, parquet_columns(path), partial(read_parquet, path)
     else:
-        layout = find_layout(Path(source), roles, notes, known)
+        named = (*columns.given(roles).values(), *((columns.features or ()) if "node_id" in roles else ()))
+        layout = find_layout(Path(source), roles, notes, columns.header, named, ids)
         name, names, read_columns = layout.path.name, layout.names, partial(read_delimited, layout)
     found = find_roles(name, names, roles, columns, notes, layout is None or layout.header)
     if layout is not None and not layout.header and "node_id" in roles and columns.features is None:
@@ -70,6 +77,11 @@ def _read_table(
     for role, column in found.items():
         kinds[column] = KINDS.get(role, "value")
     return read_columns(kinds), found
+
+
+def _is_text(source: Any) -> bool:
+    """Whether a table is a file of text, which may have a header line or not."""
+    return not is_frame(source) and not os.fspath(source).lower().endswith(PARQUET)
 
 
 def _ids(table: InputTable, name: str) -> list[str]:
@@ -89,9 +101,12 @@ def _ids(table: InputTable, name: str) -> list[str]:
 
 
 def _last_as_label(found: Mapping[str, str], layout: Layout, notes: list[str]) -> dict[str, str]:
-    """Of a table without a header, the last column is the label where it holds words beside columns of numbers."""
+    """Of a table without a header, the last column is the label where it begins with a word."""
     last = layout.names[-1]
-    if "label" in found or last in found.values() or len(layout.names) < 3 or is_number(layout.first[-1]):
+    if "label" in found or last in found.values():
+        return dict(found)
+    if is_number(layout.first[-1]):
+        notes.append(f"{layout.path.name}: no column is taken for the label; name it with --column 'label={last}'")
         return dict(found)
     notes.append(f"{layout.path.name}: {last!r}, the last one, is taken for the label")
     return {**found, "label": last}

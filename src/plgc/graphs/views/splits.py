@@ -23,8 +23,7 @@ def generated_split(y: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """
     generator = torch.Generator().manual_seed(seed)
     train = torch.zeros(y.numel(), dtype=torch.bool)
-    for label in labels_present(y):
-        members = (y == label).nonzero().flatten()
+    for members in members_by_class(y):
         size = members.numel()
         count = PER_CLASS if size >= 2 * PER_CLASS else max(1, size // 2)
         train[_draw(members, count, generator)] = True
@@ -33,6 +32,13 @@ def generated_split(y: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     val = torch.zeros_like(train)
     val[chosen] = True
     return train, val, (y >= 0) & ~train & ~val
+
+
+def training_text(y: Tensor, train: Tensor) -> str:
+    """How many training nodes the classes have: "20 per class" or, where classes are small, "7 to 20 per class"."""
+    counts = y[train].unique(return_counts=True)[1].tolist()
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    return f"{most} per class" if fewest == most else f"{fewest} to {most} per class"
 
 
 def draw_shots(y: Tensor, pool_mask: Tensor, shots: int, seed: int) -> Tensor:
@@ -93,6 +99,13 @@ def labels_present(y: Tensor) -> list[int]:
     return [label for label in y.unique().tolist() if label >= 0]
 
 
+def members_by_class(y: Tensor) -> list[Tensor]:
+    """The nodes of every class that occurs, in order, without −1 (unlabelled)."""
+    classes, counts = y.unique(return_counts=True)
+    groups = y.argsort(stable=True).split(counts.tolist())
+    return [group for label, group in zip(classes.tolist(), groups, strict=True) if label >= 0]
+
+
 def _pool_by_class(y: Tensor, pool_mask: Tensor) -> list[tuple[int, Tensor]]:
     if pool_mask.dtype != torch.bool or pool_mask.shape != y.shape:
         raise LabelError(
@@ -102,7 +115,8 @@ def _pool_by_class(y: Tensor, pool_mask: Tensor) -> list[tuple[int, Tensor]]:
     labels = labels_present(y)
     if not labels:
         raise LabelError(f"none of the {y.numel()} nodes has a label: there is nothing to draw")
-    return [(label, ((y == label) & pool_mask).nonzero().flatten()) for label in labels]
+    pools = (members[pool_mask[members]] for members in members_by_class(y))
+    return list(zip(labels, pools, strict=True))
 
 
 def _draw(members: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from plgc.artifact.degenerate import warnings_of
 from plgc.evaluation.theory import Diagnosis
 from plgc.report.charts import Chart, NumberTable, Series, bar_chart, line_chart
 from plgc.report.facts.files import Balance, FileFacts
@@ -42,7 +43,8 @@ def health_section(files: Sequence[FileFacts], scores: Sequence[Scores]) -> dict
 def checks(file: FileFacts, scores: Sequence[Scores]) -> list[Check]:
     """What a reader should know first."""
     nouns = ("class", "classes") if file.classes else ("cluster", "clusters")
-    found = [_balance_check(file.classes or file.counts, *nouns)]
+    found = [(ATTENTION, f"{text[0].upper()}{text[1:]}.") for text in warnings_of(file.condensed)]
+    found.append(_balance_check(file.classes or file.counts, *nouns))
     if file.reconstructed is not None:
         text = f"A rebuilt backbone reproduces {percent(file.reconstructed, 3)} of the pseudo-labels' variance."
         found.append(_check(file.reconstructed >= FAITHFUL, text))

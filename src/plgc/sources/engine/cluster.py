@@ -19,6 +19,8 @@ from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, cal
 OBJECT_STORE = 100 * 2**20  # bytes of a local Ray's store: nothing but paths goes through it
 POLL = 1.0  # seconds between two checks of the cluster's nodes, while tasks run
 CONNECT = 10.0  # seconds in which a cluster has to answer
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HTTP2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # a frame without content; its fourth byte is its kind
 PATIENCE = 30.0  # seconds in which a cluster may replace the nodes it has lost
 
 
@@ -82,7 +84,7 @@ def _cluster(ray: ModuleType, placement: Placement) -> Iterator[None]:
         if placement.address is None:
             ray.init("local", **quiet, **local)
         else:
-            _check_listening(placement.address)
+            _check_answers(placement.address)
             ray.init(placement.address, **quiet)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
@@ -100,11 +102,23 @@ def _cluster(ray: ModuleType, placement: Placement) -> Iterator[None]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def _check_listening(address: str) -> None:
-    """Raise unless something listens at host:port, where Ray itself would wait for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
+def _check_answers(address: str) -> None:
+    """Raise unless a server at host:port or ray://host:port speaks gRPC, where Ray itself would wait for minutes.
+
+    gRPC is HTTP/2, in which a server answers the first words of a client with its settings.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or "/" in host or os.environ.get("RAY_USE_TLS", "0") != "0":
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), CONNECT) as connection:
+        connection.settimeout(CONNECT)
+        connection.sendall(HTTP2_PREFACE + HTTP2_SETTINGS)
+        try:
+            answer = connection.recv(len(HTTP2_SETTINGS))
+        except TimeoutError:
+            raise TimeoutError(f"something listens there and does not answer within {CONNECT:g} seconds") from None
+    if answer[3:4] != HTTP2_SETTINGS[3:4]:
+        raise ConnectionError("what listens there is no Ray cluster")
 
 
 def _fits(ray: ModuleType, placement: Placement) -> bool:
