@@ -117,8 +117,7 @@ class Checkpoint:
             return None
         if self.place is not None:
             self.place.files.add(self.path)
-        # Clones: memory from torch's own allocator is aligned as in a run that was never stopped.
-        return {name: tensor.clone() for name, tensor in tensors.items()}, header["values"]
+        return tensors, header["values"]
 
     def others(self) -> bool:
         """Whether the folder has checkpoints of other runs, and none of this one."""
