@@ -30,6 +30,7 @@ from quick import quick
 QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 SIZE = {"nodes": 8, "settings": QUICK}
 NAMES = ["north", "south", "west"]
+CUT = {"graph": "g", "parts": 2, "how": "random", "halo": 0, "seed": 0}
 
 
 def graph_of(number: int, features: int = 40) -> Data:
@@ -479,12 +480,20 @@ def test_folders_files_and_mixes_are_opened(trio: Path, folder: Path) -> None:
         (lambda c: c["sources"][0].update(file="link.safetensors"), "leads out of the folder"),
         (lambda c: c["sources"][0].update(sha256="0" * 64), "sha256 differs"),
         (lambda c: c["sources"][0].update(file="south.safetensors"), "sha256 differs"),
-        (lambda c: c["sources"][0].update(weight=0), "weight of north is 0"),
-        (lambda c: c["sources"][0].update(nodes="8"), "nodes of a source is '8'"),
-        (lambda c: c["sources"][0].pop("seed"), "a source needs name, file"),
+        (lambda c: c["sources"][0].update(weight=0), r"sources\[0\].weight is 0: it must be at least 1e-09"),
+        (lambda c: c["sources"][0].update(nodes="8"), r"sources\[0\].nodes is '8': a whole number"),
+        (lambda c: c["sources"][0].pop("seed"), r"sources\[0\].seed is missing"),
         (lambda c: c["sources"].append(c["sources"][0]), "same name"),
         (lambda c: c.update(sources=[]), "lists no source"),
-        (lambda c: c.update(sources="all"), "must be a list"),
+        (lambda c: c.update(sources="all"), "sources is 'all': a list is needed"),
+        (lambda c: c["sources"][0].update(weight=1e300), r"sources\[0\].weight is 1e\+300"),
+        (lambda c: c["sources"][0].update(seed=7), "another seed than the manifest lists for north"),
+        (lambda c: c["sources"][0].update(nodes=c["sources"][0]["nodes"] + 1), "has other nodes"),
+        (lambda c: c["sources"][0].update(name="\x1b]0;north"), "only printable characters"),
+        (lambda c: c["sources"][0].update(later=1), r"sources\[0\].'later' is unknown"),
+        (lambda c: c.update(partition={"graph": "g"}), "partition.parts is missing"),
+        (lambda c: c.update(partition={**CUT, "edges": 5}), "None of 5 edges are said to be cut"),
+        (lambda c: c.update(partition={**CUT, "halo": "1"}), "partition.halo is '1'"),
         (lambda c: c.update(format="other"), "holds 'other'"),
         (lambda c: c.update(schema=2), "upgrade plgc"),
         (lambda c: c.update(schema=True), "not a version number"),
