@@ -23,6 +23,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from plgc.runtime.errors import PLGCError
+from plgc.runtime.text import UNPRINTABLE
 
 T = TypeVar("T")
 LARGEST_WHOLE = 2**53  # beyond it JSON readers that take numbers for floats round
@@ -30,7 +31,6 @@ LARGEST_FLOAT = 3.5e38  # that of float32, of which everything here was made
 TEXT = 10_000  # characters
 ENTRIES = 1_000_000  # of a list or a mapping
 DEEPEST = 12
-_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]*")
 
 
 class SchemaError(ValueError):
@@ -231,7 +231,7 @@ def _text(value: Any, where: str, rules: tuple[Any, ...]) -> str:
     if any(isinstance(rule, FreeText) for rule in rules):
         if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
             raise SchemaError(f"{where} is {reprlib.repr(value)}: it cannot be written as UTF-8")
-    elif not _PRINTABLE.fullmatch(value):
+    elif UNPRINTABLE.search(value):
         raise SchemaError(f"{where} is {reprlib.repr(value)}: only printable characters are possible")
     return value
 
