@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.numbers import mean_std
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import Experiment, list_experiments
-from plgc.experiments.summary import mean_std, summarise
+from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_markdown
 from plgc.runtime.files import write_atomically
 
@@ -41,6 +42,9 @@ How to read the tables:
   controls: the same head on the same labels, without any condensation. **− best control** is the difference to the
   better of the two, taken seed by seed: what a method adds to them. A method whose difference is within its spread has
   not shown that it adds anything.
+- **learned part** is the same head on what was rebuilt from the file, without the features themselves beside it.
+- With several label draws a seed, a figure is over all of them. A difference with brackets has its 95 % interval: pairs
+  of the same seed and draw, Student's t over the means of the seeds.
 - **paper** holds the paper's own figures, copied and not measured here; rows with nothing else are methods that we have
   not run. **− paper** is our mean less the paper's.
 - Graphs and runs that are missing say so; nothing is filled in.
@@ -132,9 +136,10 @@ def headline(found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
             if ours.method != "plgc" or ours.preset != "default" or not ours.values:
                 continue
             others = [spread(unsized[ours.graph, method].values.values()) for method in HEADLINE]
-            paper = f"{ours.paper[0]:.1f}" if ours.paper else "–"
+            assert ours.less_control is not None
+            less, paper = ours.less_control.values.values(), f"{ours.paper[0]:.1f}" if ours.paper else "–"
             cells = [labels, ours.graph, str(ours.nodes), spread(ours.values.values()), *others]
-            lines.append("| " + " | ".join([*cells, spread(ours.pairs, sign="+"), paper]) + " |")
+            lines.append("| " + " | ".join([*cells, spread(less, sign="+"), paper]) + " |")
     return "\n".join(lines) + "\n"
 
 

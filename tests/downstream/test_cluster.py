@@ -9,7 +9,7 @@ from torch import Tensor
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
 from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
 
-PARTS = {"learned": 6, "x": 8}
+PARTS = {"x": 6, "propagated_1": 8}
 
 
 def planted(noise: float = 0.1) -> tuple[Tensor, Tensor]:
@@ -19,7 +19,7 @@ def planted(noise: float = 0.1) -> tuple[Tensor, Tensor]:
     rows = torch.randn(3, sum(PARTS.values()), generator=generator)[y] + noise * torch.randn(
         90, sum(PARTS.values()), generator=generator
     )
-    return rows * torch.tensor([100.0] * PARTS["learned"] + [0.01] * PARTS["x"]) + 50, y
+    return rows * torch.tensor([100.0] * PARTS["x"] + [0.01] * PARTS["propagated_1"]) + 50, y
 
 
 def test_planted_clusters_are_found() -> None:
@@ -33,10 +33,10 @@ def test_planted_clusters_are_found() -> None:
 def test_every_part_counts_whatever_its_scale() -> None:
     """The second part alone tells the clusters apart, at a ten-thousandth of the first part's scale."""
     rows, y = planted()
-    noise = torch.randn(90, PARTS["learned"], generator=torch.Generator().manual_seed(1))
-    blurred = torch.cat([100 * noise, rows[:, PARTS["learned"] :]], dim=1)
+    noise = torch.randn(90, PARTS["x"], generator=torch.Generator().manual_seed(1))
+    blurred = torch.cat([100 * noise, rows[:, PARTS["x"] :]], dim=1)
     assert score_clusters(cluster_nodes(blurred, PARTS, 3, seed=0), y)["nmi"] > 0.9
-    assert score_clusters(cluster_nodes(blurred, {"learned": sum(PARTS.values())}, 3, seed=0), y)["nmi"] < 0.5
+    assert score_clusters(cluster_nodes(blurred, {"x": sum(PARTS.values())}, 3, seed=0), y)["nmi"] < 0.5
 
 
 def test_only_labelled_nodes_are_scored() -> None:
@@ -85,3 +85,11 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         cluster_nodes(rows, PARTS, 3, seed=0)
     with pytest.raises(MissingExtraError, match=r"plgc\[cluster\]"):
         score_clusters(y, y)
+
+
+def test_the_input_beside_learned_parts_is_left_out() -> None:
+    rows, _ = planted()
+    learned = {"learned": PARTS["x"], "learned_plain": PARTS["propagated_1"]}
+    noise = 1e3 * torch.randn(90, 40, generator=torch.Generator().manual_seed(2))
+    beside = cluster_nodes(torch.cat([rows, noise], dim=1), {**learned, "x": 40}, 3, seed=0)
+    assert torch.equal(beside, cluster_nodes(rows, {"learned": sum(learned.values())}, 3, seed=0))

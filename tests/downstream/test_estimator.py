@@ -38,7 +38,7 @@ QUICK = settings.quick(32)
 
 
 def quick(**options: Any) -> PLGCClassifier:
-    return PLGCClassifier(**{"nodes": 20, "settings": QUICK, "head": HeadSettings(epochs=60), "threads": 1, **options})
+    return PLGCClassifier(**{"nodes": 20, "settings": QUICK, "head": HeadSettings(steps=60), "threads": 1, **options})
 
 
 @pytest.fixture(scope="module")

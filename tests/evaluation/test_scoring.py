@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.downstream.backbone import propagated_features
-from plgc.downstream.head import HeadSettings, fit_head
+from plgc.downstream.fitting import fit_head
 from plgc.downstream.tasks.classifier import (
     Classifier,
     ClassifierSettings,
@@ -30,6 +30,7 @@ from plgc.rivals import controls
 from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
+from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
 from quick import PLAIN
 
@@ -237,7 +238,7 @@ def test_inductive_training_sees_training_nodes_alone(graph: Data) -> None:
 class Watched:
     """Propagated features that remember what they were shown."""
 
-    parts = (40,)
+    parts = {"x": 40}
 
     def __init__(self) -> None:
         self.shown: list[Data] = []
@@ -303,20 +304,7 @@ def rewired(graph: Data) -> Data:
     return load_graph(other)
 
 
-def on_matrix(matrix: Tensor, parts: tuple[int, ...], adjacency: Tensor | None, graph: Data, case: Case) -> float:
-    """Test accuracy of the head on an explicit matrix, smoothed by a dense Â, or not at all."""
-    assert case.clean is not None
-    settings = HeadSettings(smoothing_steps=0)
-    head = fit_head(matrix, parts, case.clean, graph["y"], 3, settings)
-    start = current = head.probabilities(matrix, None)
-    if adjacency is not None:
-        for _ in range(10):
-            current = 0.9 * adjacency @ current + 0.1 * start
-    test = graph["test_mask"]
-    return accuracy(current.argmax(1)[test], graph["y"][test])
-
-
-@pytest.mark.parametrize("protocol", [Protocol(shots=3), Protocol(shots=5)])
+@pytest.mark.parametrize("protocol", [Protocol(shots=3), Protocol(shots=5), Protocol()])
 def test_plain_controls_are_the_head_on_explicit_matrices(graph: Data, protocol: Protocol) -> None:
     case = draw_case(graph, protocol, 0)
     x = graph["x"].to_dense()
@@ -324,25 +312,34 @@ def test_plain_controls_are_the_head_on_explicit_matrices(graph: Data, protocol:
     matrix = torch.eye(NODES)
     matrix[tuple(graph["edge_index"])] = 1
     matrix = matrix / torch.outer(matrix.sum(1), matrix.sum(1)).sqrt()
-    expected = {
-        "raw_features": on_matrix(x, (40,), None, graph, case),
-        "plain_parts": on_matrix(torch.cat([matrix @ matrix @ x, x], dim=1), (40, 40), matrix, graph, case),
+    adjacency, val = build_adjacency(graph["edge_index"], NODES), graph["val_mask"].nonzero().flatten()
+
+    def expected(matrix: Tensor, parts: dict[str, int], adjacency: Adjacency | None) -> float:
+        assert case.clean is not None
+        validation = val if case.validate else None
+        y, test = graph["y"], graph["test_mask"]
+        head = fit_head(matrix, parts, case.clean, y, 3, adjacency=adjacency, validation=validation)
+        return accuracy(head.probabilities(matrix, adjacency).argmax(1)[test], y[test])
+
+    parts = {"x": 40, "propagated_1": 40, "propagated_2": 40}
+    explicit = {
+        "raw_features": expected(x, {"x": 40}, None),
+        "plain_parts": expected(torch.cat([x, matrix @ x, matrix @ matrix @ x], dim=1), parts, adjacency),
     }
-    assert expected["raw_features"] != on_matrix(x, (40,), matrix, graph, case)  # smoothing would show
-    for name, value in expected.items():
+    assert explicit["raw_features"] != expected(x, {"x": 40}, adjacency)  # smoothing would show
+    for name, value in explicit.items():
         assert score(learn(name, case), case, "node")["accuracy"] == pytest.approx(value), name
 
 
 @pytest.mark.parametrize("protocol", [Protocol(), Protocol(shots=3)])
 def test_raw_features_see_no_edges(graph: Data, protocol: Protocol) -> None:
-    """With all labels, validation nodes choose the epoch: that must not see edges either."""
+    """With all labels, validation nodes weigh the experts: that must not see edges either."""
     cases = [draw_case(one, protocol, 0) for one in (graph, rewired(graph))]
     for task in ("node", "cluster"):
         first, second = (score(learn("raw_features", case), case, task) for case in cases)
         assert first == second
-    for name in set(CONTROLS) - {"raw_features"}:
-        first, second = (score(learn(name, case), case, "node") for case in cases)
-        assert first["accuracy"] > second["accuracy"] + 5, name  # misled by edges that mean nothing
+    first, second = (score(learn("propagated_features", case), case, "node") for case in cases)
+    assert first["accuracy"] > second["accuracy"] + 5  # misled by edges that mean nothing
 
 
 # Refusals

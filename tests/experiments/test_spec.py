@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.grid import cells
 from plgc.experiments.spec import GraphPlan, list_experiments, load_experiment, parse_experiment
+from plgc.graphs.catalog import list_graphs, normalised
 from plgc.runtime.errors import SettingError
 
 SHIPPED = (
-    *("citation_trio", "clustering", "cost", "cross_arch", "fig3", "fig4", "fig5", "fig6", "label_shift"),
-    *("membership", "partitions", "table3", "table4", "twitch"),
+    *("citation_trio", "clustering", "cost", "cross_arch", "every_graph", "fig3", "fig4", "fig5", "fig6"),
+    *("label_shift", "membership", "partitions", "table3", "table4", "twitch"),
 )
-SEEDS = {"cost": 3, "membership": 5, "twitch": 5}
+SEEDS = {"cost": 3, "every_graph": 5, "membership": 5, "twitch": 5}
 SMALL = """
 title = "Small"
 task = "node"
@@ -102,7 +106,15 @@ def test_unknown_experiment_lists_the_names() -> None:
         ("[levels]", 'across = "noise"\n[levels]', "across is 'noise', which has no levels"),
         ("shots =", "ratio =", "unknown level ratio: choose shots, noise"),
         ("[1, 3]", "[0]", "shots is 0: a whole number from 1"),
-        ("[1, 3]", '["all"]', "shots is 'all'"),
+        ("[1, 3]", '["every"]', 'shots is .every.: a whole number from 1, or "all", is needed'),
+        ("[1, 3]", '["all", 1, "all"]', "shots: all is there twice"),
+        ("shots = [1, 3]", 'noise = ["all"]', "noise is 'all'"),
+        ("[levels]", "[draws]\n3 = 0\n[levels]", "draws with 3 labels is 0: at least 1"),
+        ("[levels]", "[draws]\nall = 3\n[levels]", "draws has the key 'all': a number of labels per class"),
+        ("[levels]", 'against = ["magic"]\n[levels]', "unknown method 'magic'"),
+        ("[levels]", "[costly.whole]\ndraws = 0\n[levels]", "draws is 0: at least 1"),
+        ("[35, 70]", '[35, 70]\nmetric = "f1"', "graph 'cora': unknown metric 'f1': choose accuracy"),
+        ("[35, 70]", "[35, 70]\ndraws = 0", "graph 'cora': draws is 0"),
         ("[1, 3]", "[]", "shots is empty"),
         ("[1, 3]", "[3, 3]", "shots: 3 is there twice"),
         ("shots = [1, 3]", "noise = [1.5]", "noise is 1.5: a share from 0 to 1"),
@@ -140,3 +152,25 @@ def test_a_graph_is_named_once() -> None:
 def test_an_empty_pair_is_accepted() -> None:
     found = parse_experiment("small", SMALL.replace("[2.0, 0.2]", "[]"))
     assert list(found.graphs[0].paper["plgc"]) == [[1.0, 0.1], []]
+
+
+def test_every_graph_has_all_labels_and_few_and_auroc_where_classes_are_unbalanced() -> None:
+    experiment = load_experiment("every_graph")
+    assert experiment.levels["shots"] == (None, 1, 3, 5)
+    assert experiment.draws[3] == 20
+    assert set(CONTROLS) | {"plgc", *experiment.against} <= set(experiment.methods)
+    unbalanced = {plan.name for plan in experiment.graphs if plan.metric == "auroc"}
+    assert unbalanced == {"minesweeper", "tolokers", "twitch_DE", "twitch_ENGB", "twitch_FR"}
+    assert (experiment.metric_of("tolokers"), experiment.metric_of("cora")) == ("auroc", "accuracy")
+    assert (experiment.factor("auroc"), experiment.factor("accuracy")) == (100.0, 1.0)
+    assert load_experiment("fig6").factor("auroc") == 1.0  # no accuracy beside it
+
+
+@pytest.mark.skipif(not os.environ.get("PLGC_DATA"), reason="PLGC_DATA names no folder with real graphs")
+def test_every_graph_is_every_graph() -> None:
+    """Those of the folder that have features, each once; rows for every class."""
+    here = {normalised(entry.name): entry for entry in list_graphs() if entry.where == "PLGC_DATA" and entry.features}
+    plans = {normalised(plan.name): plan for plan in load_experiment("every_graph").graphs}
+    assert plans.keys() == here.keys()
+    for name, plan in plans.items():
+        assert plan.nodes[0] >= 2 * (here[name].classes or 0), name

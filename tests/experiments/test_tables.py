@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from plgc.experiments.grid import Cell
+from plgc.experiments.numbers import mean_std
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
-from plgc.experiments.summary import mean_std
 from plgc.experiments.tables import ResultTable, make_table, to_csv, to_markdown, to_text
 from plgc.runtime.errors import SettingError
 

@@ -130,6 +130,12 @@ def test_the_demo_graph_needs_no_file_and_is_as_listed(places) -> None:
     assert next(e for e in list_graphs() if e.name == "demo").where == "embedded"
 
 
+def test_a_name_that_could_be_mistaken_has_a_title() -> None:
+    assert catalog.title("arxiv_llm_text") == catalog.title("ARXIV-LLM-text") == "LLM-text arxiv"
+    assert catalog.title("ogbn-arxiv") == "ogbn-arxiv"
+    assert catalog.title("citation_dblpv7") == "citation_dblpv7"
+
+
 def test_an_unknown_name_gets_near_matches_and_the_list(places) -> None:
     data, _ = places
     save_npz(triangle(), data / "citation_acmv9.npz")

@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.graphs.views.protocol import Protocol, draw_case
+from plgc.downstream.tasks.classifier import Classifier, ClassifierSettings
+from plgc.graphs.views.protocol import Case, Protocol, draw_case
+from plgc.rivals import controls
 from plgc.rivals.controls import (
     CONTROL_WIDTH,
     LearnOptions,
@@ -20,10 +23,15 @@ from plgc.rivals.controls import (
     raw_features,
     ssl,
     train_stage_one,
+    train_whole,
+    train_whole_mlp,
+    validation_score,
 )
 from plgc.rivals.methods import METHODS, load
 from plgc.runtime.errors import SettingError
+from plgc.sparse.adjacency import propagate
 from plgc.sparse.inputs import prepare
+from plgc.sparse.prepared import PreparedGraphs
 from quick_rivals import FEATURES, KEPT, NODES, OURS
 
 
@@ -62,9 +70,10 @@ def test_raw_features_and_plain_parts_are_the_scaled_features(graph: Data) -> No
     x = graph["x"].to_dense().numpy()
     x = x / x.sum(1, keepdims=True)
     np.testing.assert_allclose(embedding("raw_features", graph).numpy(), x, atol=1e-6)
-    both = embedding("plain_parts", graph)
-    assert torch.equal(both[:, 2 * FEATURES :], embedding("propagated_features", graph))
-    np.testing.assert_allclose(both[:, :FEATURES].numpy(), x, atol=1e-6)
+    plain, once, twice = embedding("plain_parts", graph).split(FEATURES, dim=1)
+    np.testing.assert_allclose(plain.numpy(), x, atol=1e-6)
+    torch.testing.assert_close(once, propagate(prepare(graph, "l1").adjacency, plain))
+    assert torch.equal(twice, embedding("propagated_features", graph))
     case = draw_case(graph, Protocol(), 0)
     assert plain_parts(case, LearnOptions()).parts == dict.fromkeys(("x", "propagated_1", "propagated_2"), FEATURES)
     assert not raw_features(case, LearnOptions()).uses_edges
@@ -114,7 +123,7 @@ def test_ssl_has_the_skip_path_of_a_backbone(graph: Data, monkeypatch: pytest.Mo
     case = draw_case(graph, Protocol(), 0)
     both, paper = (ssl(case, LearnOptions(nodes=KEPT, preset=preset)) for preset in ("default", "paper"))
     rows, learned = both.embed(both.prepare(graph)), sum(paper.parts.values())
-    assert sum(both.parts.values()) == learned + 3 * FEATURES
+    assert both.parts == {**paper.parts, "x": FEATURES, "propagated_1": FEATURES, "propagated_2": FEATURES}
     assert torch.equal(rows[:, :learned], paper.embed(prepare(graph, "l1")))
     assert torch.equal(rows[:, learned:], embedding("plain_parts", graph))
 
@@ -125,3 +134,56 @@ def test_ssl_refuses_impossible_sizes(graph: Data) -> None:
             train_stage_one(graph, nodes, OURS)
     with pytest.raises(SettingError, match="best"):
         ssl(draw_case(graph, Protocol(), 0), LearnOptions(nodes=KEPT, preset="best"))
+
+
+# Trained end to end
+
+
+def scalings_tried(case: Case, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, float | None]:
+    """Every scaling that is trained with, and its score on validation nodes."""
+    found: dict[str, float | None] = {}
+    real = controls.train_classifier
+
+    def train_classifier(*arguments: Any, scaling: str, score: Any, **settings: Any) -> Classifier:
+        model = real(*arguments, scaling=scaling, score=score, settings=ClassifierSettings(epochs=15), **settings)
+        found[scaling] = score and score(model)
+        return model
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controls, "train_classifier", train_classifier)
+        chosen = train_whole(case, LearnOptions(**options))
+    scored = {scaling: value for scaling, value in found.items() if value is not None}
+    assert chosen.scaling == (max(scored, key=scored.__getitem__) if scored else next(iter(found)))
+    return found
+
+
+def test_validation_nodes_choose_the_scaling_of_rows(graph: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few labels there are none that could choose: rows are scaled as for everybody else."""
+    tried = scalings_tried(draw_case(graph, Protocol(), 0), monkeypatch)
+    assert list(tried) == ["l1", "none"]
+    assert None not in tried.values()
+    assert scalings_tried(draw_case(graph, Protocol(shots=3), 0), monkeypatch) == {"l1": None}
+
+
+def test_validation_nodes_may_choose_by_auroc(graph: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = graph.clone()
+    two.y = (graph["y"] == 1).long()
+    case = draw_case(two, Protocol(), 0)
+    model = train_whole(case, LearnOptions(metric="auroc"))
+    value = validation_score(case, model.scaling, "cpu", PreparedGraphs(), "auroc")
+    assert value is not None
+    val = two["val_mask"]
+    expected = roc_auc_score(two["y"][val], model.probabilities(model.prepare(two))[val, 1])
+    assert value(model) == pytest.approx(expected)
+    assert scalings_tried(case, monkeypatch, metric="auroc") != scalings_tried(case, monkeypatch)
+
+
+def test_the_mlp_sees_no_edges(graph: Data) -> None:
+    model = train_whole_mlp(draw_case(graph, Protocol(shots=3), 0), LearnOptions())
+    assert model.gnn.kind == "mlp"
+    rewired = graph.clone()
+    rewired.edge_index = torch.tensor([[0, 1], [1, 0]])
+    other = train_whole_mlp(draw_case(rewired, Protocol(shots=3), 0), LearnOptions())
+    outputs = [one.probabilities(one.prepare(seen)) for one, seen in ((model, graph), (other, rewired))]
+    assert torch.equal(*outputs)
+    assert "whole_mlp" in METHODS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -41,11 +42,21 @@ class ChoiceOptions:
     presets: Annotated[str | None, typer.Option(metavar="A,B", help="Our presets: default, paper.")] = None
     nodes: Annotated[str | None, typer.Option(metavar="K,K", help="Only these sizes.")] = None
     noise: Annotated[str | None, typer.Option(metavar="R,R", help="These shares of wrong labels.")] = None
-    shots: Annotated[str | None, typer.Option(metavar="S,S", help="These numbers of labels per class.")] = None
+    shots: Annotated[
+        str | None, typer.Option(metavar="S,S", help="These numbers of labels per class; all for all of them.")
+    ] = None
     seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Seeds 0 to N - 1.")] = None
+    draws: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Label draws of a seed, where the experiment has several.")
+    ] = None
 
 
-NUMBERS: dict[str, type[int] | type[float]] = {"nodes": int, "noise": float, "shots": int}
+def _shots(word: str) -> int | None:
+    """Labels per class; None for all of them."""
+    return None if word == "all" else int(word)
+
+
+NUMBERS: dict[str, Callable[[str], Any]] = {"nodes": int, "noise": float, "shots": _shots}
 
 
 @app.command("list", epilog=examples("plgc experiment list", "plgc experiment list --json"))
@@ -168,7 +179,7 @@ def _choice(given: dict[str, Any]) -> Choice:
 
     options = chosen(ChoiceOptions, given)
     for name, text in options.items():
-        if name == "seeds":
+        if name in ("seeds", "draws"):
             continue
         try:
             words = (word.strip() for word in text.split(",") if word.strip())

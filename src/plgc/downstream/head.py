@@ -1,22 +1,24 @@
-"""The light head f_φ: multinomial logistic regression on frozen embeddings, its predictions smoothed over the graph.
+"""The light head f_φ: one linear map on frozen embeddings, and how far its predictions are smoothed over the graph.
 
-The penalty on the weights is divided by the number of labels: a head with 20 labels is regularised seven times as
-strongly as one with 140. Every method and every control in our tables is scored with this head.
+A head's map is a log-linear pool of logistic regressions on different parts of the embedding, whose weights are settled
+by evidence (:mod:`plgc.downstream.weighing`): a weighted sum of linear maps is one linear map again. Every method and
+every control in our tables is scored with this head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from plgc.downstream.embedder import unit_parts
+from plgc.downstream.unit_rows import unit_rows
 from plgc.runtime.options import check_ranges
 from plgc.sparse.adjacency import Adjacency, propagate
+
+TINY = 1e-12  # below every probability: logarithms stay finite
 
 
 @dataclass(frozen=True)
@@ -24,33 +26,45 @@ class HeadSettings:
     """How a head is trained and how its predictions are smoothed.
 
     Attributes:
-        epochs: steps of Adam, from zero weights.
-        learning_rate: of those steps.
-        penalty: c in mean cross-entropy + (c / labels) · ‖W‖².
+        penalty: c in mean cross-entropy + (c / labels) · ‖W‖², of every logistic regression: the fewer labels, the
+            stronger.
+        steps: gradient steps of every logistic regression.
         smoothing_steps: products with Â that spread the predicted probabilities over the graph; 0 for none.
         restart: share of the original prediction mixed back in at every step.
+        self_training: whether few labels are helped by unlabelled nodes (:mod:`plgc.downstream.self_training`).
     """
 
-    epochs: int = 200
-    learning_rate: float = 0.05
     penalty: float = 0.04
+    steps: int = 150
     smoothing_steps: int = 10
     restart: float = 0.1
+    self_training: bool = True
 
     def __post_init__(self) -> None:
-        rules = {"epochs": "[1, inf)", "penalty smoothing_steps restart": "[0, inf)", "learning_rate": "(0, inf)"}
-        check_ranges(self, rules)
+        check_ranges(self, {"steps": "[1, inf)", "penalty smoothing_steps restart": "[0, inf)"})
 
 
 @dataclass(frozen=True)
 class Head:
-    """φ: weights and bias, with the mean and the parts of the embeddings it was trained on."""
+    """φ: log p = (1 − σ) log P + σ log S, scaled to sum to one; P = softmax(Σ_parts z W + b), S is P smoothed over Â.
+
+    Attributes:
+        weight: W on centred parts of unit length, which stand one below the other, [Σ parts, C].
+        bias: b, [C].
+        mean: of the embeddings that it was trained on, [Σ parts].
+        parts: widths of the embedding's parts, by name.
+        sigma: σ, 0 to 1.
+        settings: how it was trained, and how predictions are smoothed.
+        settled: what was settled and by what evidence, as plain values; :func:`describe_head` says it in words.
+    """
 
     weight: Tensor
     bias: Tensor
     mean: Tensor
     parts: Mapping[str, int]
+    sigma: float
     settings: HeadSettings
+    settled: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def num_classes(self) -> int:
@@ -58,80 +72,70 @@ class Head:
         return self.bias.numel()
 
     def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
-        """Class probabilities of every node, smoothed over the graph, [N, C]; not smoothed without an Â."""
-        return self.of_rows(unit_parts(embedding, self.mean, self.parts), adjacency)
-
-    def of_rows(self, rows: Tensor, adjacency: Adjacency | None) -> Tensor:
-        """The same for an embedding that is centred and scaled already."""
-        return smooth(torch.softmax(rows @ self.weight + self.bias, dim=1), adjacency, self.settings)
+        """Class probabilities of every node, [N, C]; not smoothed without an Â."""
+        rows = unit_rows(embedding, self.parts, self.mean)
+        weights = self.weight.split(list(self.parts.values()))
+        logits = self.bias + sum(part.times(own) for part, own in zip(rows.values(), weights, strict=True))
+        return mix_smoothed(logits, self.sigma, adjacency, self.settings).exp()
 
     def header(self) -> dict[str, Any]:
         """What a model file describes beside the tensors."""
-        return asdict(self.settings)
+        return {**asdict(self.settings), "sigma": self.sigma, "settled": dict(self.settled)}
 
     @staticmethod
     def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: Mapping[str, int]) -> Head:
         """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
         weight, bias, mean = (tensors[name] for name in ("weight", "bias", "mean"))
-        columns = sum(parts.values())
-        if weight.shape != (columns, bias.numel()) or mean.shape != (columns,):
-            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {columns} columns")
-        return Head(weight, bias, mean, parts, HeadSettings(**header))
+        width = sum(parts.values())
+        if weight.shape != (width, bias.numel()) or mean.shape != (width,):
+            raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {width} columns")
+        if "sigma" not in header:  # of a time when all parts counted alike, and predictions were always smoothed
+            header = {name: header[name] for name in ("penalty", "smoothing_steps", "restart")} | {"sigma": 1.0}
+            weight = weight / len(parts) ** 0.5
+        sigma, settled = float(header.pop("sigma")), header.pop("settled", {})
+        if not 0 <= sigma <= 1:
+            raise ValueError(f"the head's sigma is {sigma}: it must lie between 0 and 1")
+        settled = {str(name): float(value) for name, value in settled.items()}
+        return Head(weight, bias, mean, parts, sigma, HeadSettings(**header), settled)
 
 
 def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
     """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one.
 
     Without an Â, or without steps, predictions stay as they are.
-    """
-    if adjacency is None or settings.smoothing_steps == 0:
-        return probability / probability.sum(dim=1, keepdim=True)
-    current, restart = probability.clone(), settings.restart * probability
-    for _ in range(settings.smoothing_steps):
-        # in place: of a large graph a fresh matrix costs as much as the product
-        current = propagate(adjacency, current).mul_(1 - settings.restart).add_(restart)
-    return current.div_(current.sum(dim=1, keepdim=True))
-
-
-def fit_head(
-    embedding: Tensor,
-    parts: Mapping[str, int],
-    labelled: Tensor,
-    y: Tensor,
-    num_classes: int,
-    settings: HeadSettings | None = None,
-    score: Callable[[Head], float] | None = None,
-) -> Head:
-    """Train a head on the nodes ``labelled`` (indices), whose classes are ``y[labelled]``.
 
     Args:
-        embedding: frozen embeddings of every node, [N, Σ parts].
-        parts: widths of the embedding's parts, by name.
-        labelled: indices of the nodes to learn from.
-        y: labels of every node; only those of ``labelled`` are read.
-        num_classes: C.
-        settings: epochs, penalty, smoothing.
-        score: validation score of a head; where given, the best head of every tenth epoch is kept, else the last.
+        probability: P₀, [N, C]; or several side by side, [N, …, C].
+        adjacency: Â.
+        settings: steps and restart.
     """
-    settings = settings or HeadSettings()
-    mean = embedding.mean(0)
-    rows = unit_parts(embedding[labelled], mean, parts)
-    target = y[labelled]
-    weight = torch.zeros(rows.shape[1], num_classes, device=rows.device, requires_grad=True)
-    bias = torch.zeros(num_classes, device=rows.device, requires_grad=True)
-    optimizer = torch.optim.Adam([weight, bias], lr=settings.learning_rate, fused=True)
-    best, best_score = None, float("-inf")
-    for epoch in range(1, settings.epochs + 1):
-        penalty = settings.penalty / len(labelled) * weight.pow(2).sum()
-        loss = F.cross_entropy(rows @ weight + bias, target) + penalty
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        last = epoch == settings.epochs
-        if last or (score is not None and epoch % 10 == 0):
-            head = Head(weight.detach().clone(), bias.detach().clone(), mean, parts, settings)
-            value = score(head) if score is not None else 0.0
-            if value >= best_score:
-                best, best_score = head, value
-    assert best is not None
-    return best
+    if adjacency is not None and settings.smoothing_steps > 0:
+        start = probability.flatten(1)
+        current, restart = start.clone(), settings.restart * start
+        for _ in range(settings.smoothing_steps):
+            # in place: of a large graph a fresh matrix costs as much as the product
+            current = propagate(adjacency, current).mul_(1 - settings.restart).add_(restart)
+        probability = current.view_as(probability)
+    return probability / probability.sum(dim=-1, keepdim=True)
+
+
+def mix_smoothed(logits: Tensor, sigma: float, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
+    """log p of logits [N, …, C]: their own log-probabilities with weight 1 − σ, the smoothed ones with weight σ."""
+    plain = logits.log_softmax(-1)
+    if adjacency is None or sigma == 0:
+        return plain
+    spread = smooth(plain.exp(), adjacency, settings).clamp(min=TINY).log()
+    return ((1 - sigma) * plain + sigma * spread).log_softmax(-1)
+
+
+def describe_head(settled: Mapping[str, float]) -> str:
+    """What a head settled on, as one sentence; empty where nothing had to be settled."""
+    if "smoothing" not in settled:
+        return ""
+    share = settled["weight_of_edges"]
+    smoothing = settled["smoothing"]
+    verdict = "help" if max(share, smoothing) >= 0.5 else "hardly help" if max(share, smoothing) >= 0.2 else "do not help"
+    spread = "not smoothed" if smoothing < 0.05 else f"smoothed over them with weight {smoothing:.0%}"
+    words = f"the edges {verdict} here: {share:.0%} of the weight is on parts that use them, and predictions are {spread}"
+    strength = settled.get("self_training", 0.0)
+    return words + (f"; unlabelled nodes help with strength {strength:.0%}" if strength >= 0.05 else "")

@@ -135,7 +135,7 @@ def finetune(
     Args:
         backbone: from :func:`plgc.reconstruct`.
         graph: for ``node``, a labelled graph with masks; only labels of training nodes are used (and of validation
-            nodes, to keep the best epoch, when all training labels are used). For ``link``, any graph: the head is
+            nodes, to weigh what the head uses, when all training labels are used). For ``link``, any graph: the head is
             trained on its edges.
         task: ``node`` or ``link``.
         shots: use this many labels per class, drawn from the training nodes; no validation labels.
@@ -159,7 +159,7 @@ def finetune(
         raise SettingError(f"unknown task {task!r}: choose node or link")
     inputs = backbone.prepare(graph)
     labelled, validate = choose_labels(graph, shots, labels, seed)
-    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs.adjacency, graph, labelled, validate, settings)
+    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
     return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
 
 

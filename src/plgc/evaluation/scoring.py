@@ -53,7 +53,8 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
     if options.combine is not None or options.weights is not None:
         raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
     whole = put_together(condensed)
-    score = validation_score(case, whole.scaling, options.device, options.prepared or PreparedGraphs())
+    prepared = options.prepared or PreparedGraphs()
+    score = validation_score(case, whole.scaling, options.device, prepared, options.metric)
     return train_on_condensed(whole, **how, score=score)
 
 
@@ -97,7 +98,9 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str) -> dict
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
-        head = fit_head_on(embedding, learned.parts, adjacency, case.graph, case.clean, case.validate)
+        head = fit_head_on(
+            embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
+        )
         return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
     if case.finetune:
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
@@ -118,7 +121,7 @@ def train_whole_graph(
     on: str = "test",
     device: str = "cpu",
 ) -> dict[str, float]:
-    """Train a two-layer GCN on the whole graph and score it; the best epoch on validation with full labels only."""
+    """Train a two-layer GCN on the whole graph and score it; validation nodes choose with full labels only."""
     start = time.perf_counter()
     case = draw_case(graph, Protocol(shots=shots, labels=labels), seed)
     metrics = score(learn("whole", case, seed=seed, device=device), case, "node", on=on)

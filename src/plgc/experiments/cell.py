@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch_geometric.data import Data
-
+from plgc.downstream.embedder import Embedder
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.experiments.calls import condense_calls
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
+from plgc.experiments.shared import SharedGraph, shared_graph, with_learned_part
 from plgc.experiments.store import Condensation, condense_once
-from plgc.graphs.catalog import get_graph
 from plgc.graphs.check import node_count
-from plgc.graphs.load import load_graph
-from plgc.graphs.views.protocol import draw_case
+from plgc.graphs.views.protocol import Case, draw_case
 from plgc.rivals.methods import method_named
 from plgc.runtime.provenance import peak_memory, provenance, reset_peak_memory
 
@@ -42,59 +41,98 @@ class RunOptions:
 
 
 def run_cell(cell: Cell, options: RunOptions) -> dict[str, Any]:
-    """One record: the cell, its metrics and costs, and with what it was made."""
+    """One record: the cell, its metrics and costs, and with what it was made.
+
+    Metrics are means over the cell's label draws; where there are several, ``values`` has those of every draw.
+    """
     start = time.perf_counter()
-    graph = load_graph(cell.graph, seed=cell.seed, split=cell.seed % _fixed_splits(cell.graph))
+    shared = shared_graph(cell.graph, cell.seed)
     if cell.task == "membership":
         assert cell.nodes is not None
-        attack = attack_release(cell.release or "default", graph, cell.nodes, cell.seed, options.device)
+        attack = attack_release(cell.release or "default", shared.graph, cell.nodes, cell.seed, options.device)
         record: dict[str, Any] = {"metrics": attack}
     else:
-        record = _learn(cell, graph, options)
+        record = _learn(cell, shared, options)
     metrics = {name: value for name, value in record.pop("metrics").items() if math.isfinite(value)}
     return {
         "cell": asdict(cell),
         "metrics": metrics,
         **record,
         "seconds": time.perf_counter() - start,
-        "graph_nodes": node_count(graph),
-        "split": graph.split_origin,
+        "graph_nodes": node_count(shared.graph),
+        "split": shared.graph.split_origin,
         **provenance(options.device),
     }
 
 
-def _learn(cell: Cell, graph: Data, options: RunOptions) -> dict[str, Any]:
-    """Condense, source by source, learn from the condensed graphs and score the result."""
-    case, device = draw_case(graph, cell.protocol, cell.seed), options.device
-    calls, edges_cut = condense_calls(cell, case) if method_named(cell.method).condenses else ([], None)
-    checkpoints = options.records.parent / "checkpoints"
-    made = [condense_once(options.store, call, device, checkpoints) for call in calls]
-    reset_peak_memory(device)
-    start = time.perf_counter()
+def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, Any]:
+    """Condense, source by source, learn from the condensed graphs and score the result, draw by draw.
+
+    What reads no labels is condensed once for all draws. Costs are those of the first draw.
+    """
+    method, device = method_named(cell.method), options.device
+    made, outcomes, record, edges_cut = list[Condensation](), list[dict[str, float]](), dict[str, Any](), None
+    if options.store is None:
+        shared = SharedGraph(shared.graph)  # every cell does everything anew
+    shared.keep_only(_embedding_key(cell))
+    for label_seed in cell.label_seeds:
+        case = draw_case(shared.graph, cell.protocol, label_seed, cell.seed)
+        if method.condenses and (method.supervised or not made):
+            calls, edges_cut = condense_calls(cell, case)
+            checkpoints = options.records.parent / "checkpoints"
+            made = [condense_once(options.store, call, device, checkpoints) for call in calls]
+        reset_peak_memory(device)
+        start = time.perf_counter()
+        outcomes.append(_score(cell, case, made, shared, device))
+        record = record or {
+            "clean_labels": None if case.clean is None or cell.task != "node" else case.clean.numel(),
+            "learn_seconds": time.perf_counter() - start,
+            "learn_peak_memory_bytes": peak_memory(device),
+            **(_cost(made) if made else {}),
+        }
+    values = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+    metrics = {name: statistics.fmean(found) for name, found in values.items()}
+    finite = {name: found for name, found in values.items() if math.isfinite(metrics[name])}
+    return {
+        "metrics": metrics | ({} if edges_cut is None else {"edges_cut": edges_cut}),
+        **({"values": finite} if len(outcomes) > 1 else {}),
+        **record,
+    }
+
+
+def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str) -> dict[str, float]:
+    """Metrics of one label draw; of a backbone with other parts also those of the learned parts by themselves."""
     if cell.method == "whole" and cell.task == "link":
-        metrics = score_whole_link(case, seed=cell.seed, device=device)
-    else:
-        learned = learn(
+        return score_whole_link(case, seed=cell.seed, device=device)
+    if case.seen is not shared.graph or case.visible is not shared.graph:
+        shared = SharedGraph(case.graph)  # of this draw alone
+    common: dict[str, Any] = {"seed": cell.seed, "prepared": shared.prepared}
+
+    def learned() -> Embedder:
+        return learn(
             cell.method,
             case,
             [one.condensed for one in made],
             nodes=cell.nodes,
             preset=cell.preset or "default",
             kind=cell.backbone,
-            seed=cell.seed,
             device=device,
+            metric=cell.metric or "accuracy",
             combine=cell.combine,
+            **common,
         )
-        metrics = score(learned, case, cell.task, seed=cell.seed)
-    if edges_cut is not None:
-        metrics["edges_cut"] = edges_cut
-    record = {
-        "metrics": metrics,
-        "clean_labels": None if case.clean is None or cell.task != "node" else case.clean.numel(),
-        "learn_seconds": time.perf_counter() - start,
-        "learn_peak_memory_bytes": peak_memory(device),
-    }
-    return record | (_cost(made) if made else {})
+
+    if cell.task != "node" or method_named(cell.method).supervised:
+        return score(learned(), case, cell.task, **common)
+    whole, part = shared.embeddings(_embedding_key(cell), lambda: with_learned_part(learned()))
+    metrics = score(whole, case, cell.task, **common)
+    alone = {} if part is None else score(part, case, cell.task, **common)
+    return metrics | {f"learned_{name}": value for name, value in alone.items()}
+
+
+def _embedding_key(cell: Cell) -> Cell:
+    """The cell without what no embedding depends on that was made without labels."""
+    return replace(cell, shots=None, labels=None, noise=None, draws=None, metric=None)
 
 
 def _cost(made: list[Condensation]) -> dict[str, Any]:
@@ -111,13 +149,3 @@ def _cost(made: list[Condensation]) -> dict[str, Any]:
         "settings": made[0].condensed.settings,
         "chosen": chosen[0] if len(chosen) == 1 else chosen,
     }
-
-
-def _fixed_splits(name: str) -> int:
-    """How many fixed splits a graph has; 1 for a graph without masks."""
-    try:
-        with np.load(get_graph(name), allow_pickle=False) as file:
-            shape = file["train_mask"].shape
-    except Exception:  # no masks, or no archive: loading the graph will say what is wrong with it
-        return 1
-    return min(shape) if len(shape) == 2 else 1

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.spec import METRICS, NAMES, Experiment
-from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, mean_std, summarise
+from plgc.experiments.levels import NAMES
+from plgc.experiments.numbers import Unit, mean_std, unit
+from plgc.experiments.spec import Experiment
+from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, summarise
+from plgc.graphs.catalog import title
 from plgc.runtime.errors import MissingExtraError, SettingError
 from plgc.runtime.files import write_atomically
 
@@ -48,6 +51,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "sfgc": {"color": "#661100", "marker": "X"},
     "geom": {"color": "#661100", "marker": "X", "linestyle": "--"},
     "whole": {"color": "black", "marker": "x"},
+    "whole_mlp": {"color": "black", "marker": "+", "linestyle": "--"},
     "propagated_features": {"color": "0.45", "marker": ".", "linestyle": "--"},
     "random_encoder": {"color": "0.65", "marker": ".", "linestyle": (0, (1, 1.5))},
     "raw_features": {"color": "0.65", "marker": "1", "linestyle": "-."},
@@ -66,9 +70,9 @@ def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], me
     Args:
         experiment: one with ``across``.
         records: as :func:`plgc.experiments.records.read_records` returns them.
-        metric: what to draw; by default the experiment's own.
+        metric: what to draw; by default each graph's own.
     """
-    across, metric = experiment.across, metric or experiment.metric
+    across = experiment.across
     if across is None:
         raise SettingError(f"{experiment.name} varies no level: there is no curve to draw, only a table")
     rows = [row for row in summarise(experiment, records, metric) if row.values]
@@ -81,9 +85,10 @@ def draw_curves(experiment: Experiment, records: Iterable[Mapping[str, Any]], me
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
     values = level_values(experiment, rows, across)
     for axes, (panel, members) in zip(grid, panels.items(), strict=False):
-        _draw_panel(axes, members, across, values)
+        form = unit(experiment, members[0].metric)
+        _draw_panel(axes, members, across, values, form)
         axes.set_title(_panel_title(panel, panels, across), fontsize=10)
-        axes.set_ylabel(f"{metric}, %" if METRICS.get(metric, 1) == 1 else metric, fontsize=9)
+        axes.set_ylabel(form.name, fontsize=9)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     handles = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -135,7 +140,7 @@ def _panel_title(panel: Panel, panels: Iterable[Panel], across: str) -> str:
     names = [name for name in PROTOCOL if name != across]
     near = [other for name, _, other in panels if name == graph]
     apart = [f"{name} {level_name(name, others[i])}" for i, name in enumerate(names) if len({o[i] for o in near}) > 1]
-    return ", ".join([graph, *([] if nodes is None else [f"{nodes} nodes"]), *apart])
+    return ", ".join([title(graph), *([] if nodes is None else [f"{nodes} nodes"]), *apart])
 
 
 def _legend_place(name: str) -> tuple[int, str]:
@@ -143,7 +148,7 @@ def _legend_place(name: str) -> tuple[int, str]:
     return (list(STYLES).index(method) if method in STYLES else len(STYLES)), name
 
 
-def _draw_panel(axes: Axes, rows: Sequence[SummaryRow], across: str, values: Sequence[Any]) -> None:
+def _draw_panel(axes: Axes, rows: Sequence[SummaryRow], across: str, values: Sequence[Any], form: Unit) -> None:
     values = [value for value in values if any(row.level(across) == value for row in rows)]
     if across in ANY and len(values) > 1:
         values = [value for value in values if value is not None]
@@ -156,7 +161,7 @@ def _draw_panel(axes: Axes, rows: Sequence[SummaryRow], across: str, values: Seq
     for number, ((method, name), members) in enumerate(lines.items()):
         aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
         points = [
-            (place + aside, mean_std(row.values.values()))
+            (place + aside, mean_std([form.factor * value for value in row.values.values()]))
             for value, place in places.items()
             for row in members
             if row.level(across) in (value, None if across in ANY else value)  # a row without a value holds for all

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan, require
+from plgc.experiments.levels import require
+from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
 from plgc.rivals.methods import method_named
@@ -19,7 +20,11 @@ from plgc.rivals.methods import method_named
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: a method, on a graph, at a size, under a protocol, with a seed."""
+    """One run: a method, on a graph, at a size, under a protocol, with a seed.
+
+    ``draws`` is how many label draws it is scored on; None for one, with the seed itself. ``metric`` is what validation
+    nodes choose by, where that is not accuracy.
+    """
 
     experiment: str
     graph: str
@@ -40,15 +45,27 @@ class Cell:
     sources: str | None = None
     combine: str | None = None
     release: str | None = None
+    draws: int | None = None
+    metric: str | None = None
 
     @property
     def protocol(self) -> Protocol:
         """What is the same for every method."""
         return Protocol(self.task, self.shots, self.labels, self.noise, self.imbalance, self.inductive)
 
+    @property
+    def label_seeds(self) -> tuple[int, ...]:
+        """The seeds of its label draws."""
+        return label_seeds(self.seed, self.draws)
+
     def identity(self) -> tuple[tuple[str, Any], ...]:
         """Its fields, for comparing it with the cell of a record."""
         return tuple(asdict(self).items())
+
+
+def label_seeds(seed: int, draws: int | None) -> tuple[int, ...]:
+    """The seeds of the label draws of a seed: its thousand and those that follow; the seed itself for a single draw."""
+    return (seed,) if draws is None else tuple(range(1000 * seed, 1000 * seed + draws))
 
 
 @dataclass(frozen=True)
@@ -60,8 +77,9 @@ class Choice:
     presets: tuple[str, ...] | None = None
     nodes: tuple[int, ...] | None = None
     noise: tuple[float, ...] | None = None
-    shots: tuple[int, ...] | None = None
+    shots: tuple[int | None, ...] | None = None
     seeds: int | None = None
+    draws: int | None = None
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -104,6 +122,8 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
     levels = {level: values for level in ("noise", "shots") if (values := getattr(choice, level)) is not None}
     for level in levels:
         require(level in experiment.levels, f"{name} has no {level} to choose")
+    drawn = choice.draws is None or bool(experiment.draws)
+    require(drawn, f"{name} draws labels once a seed: it has no draws to choose")
     return replace(
         experiment,
         graphs=tuple(
@@ -114,6 +134,7 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
         methods=choice.methods or experiment.methods,
         levels={**experiment.levels, **levels},
         costly={} if choice.methods else experiment.costly,
+        draws=experiment.draws if choice.draws is None else dict.fromkeys(experiment.draws, choice.draws),
     )
 
 
@@ -129,6 +150,7 @@ def _narrow_graph(graph: GraphPlan, choice: Choice, levels: Mapping[str, Any]) -
             if choice.methods is None or method in choice.methods
         },
         seeds=graph.seeds if choice.seeds is None else choice.seeds,
+        draws=graph.draws if choice.draws is None else None,
         presets=choice.presets or graph.presets,
         levels={level: values for level, values in graph.levels.items() if level not in levels},
     )
@@ -167,8 +189,16 @@ def _cells_of(experiment: Experiment, graph: GraphPlan, seed: int) -> Iterator[C
                 inductive=graph.inductive,
                 parts=graph.parts,
                 family="+".join(graph.family) or None,
+                draws=_draws(experiment, graph, part, setting.get("shots")),
+                metric=graph.metric,
                 **setting,
             )
+
+
+def _draws(experiment: Experiment, graph: GraphPlan, part: CostlyPart, shots: int | None) -> int | None:
+    """How many label draws; None where labels are not drawn more than once."""
+    draws = None if shots is None else experiment.draws.get(shots)
+    return draws if draws is None else min(limit for limit in (draws, graph.draws, part.draws) if limit is not None)
 
 
 def _own_settings(method: str, task: str, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:

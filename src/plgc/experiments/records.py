@@ -23,7 +23,8 @@ from plgc.runtime.schema import Count, Form, FreeText, SchemaError, Within, Word
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
 Spent = Annotated[float, Within(0)]  # seconds
-LATER = ("parts", "partition", "family", "sources", "combine", "release")  # records from before they came have none
+# Records from before they came have none.
+LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric")
 
 
 @dataclass(frozen=True)

@@ -7,38 +7,21 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any, TypeVar
 
-from plgc.downstream.combine import COMBINATIONS
-from plgc.experiments.releases import RELEASES
+from plgc.experiments.levels import LEVELS, as_tuple, check_levels, read_level, require, require_once
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
-from plgc.method.encoder import KINDS
 from plgc.method.settings import PRESETS
 from plgc.rivals.methods import METHODS, method_named
 from plgc.runtime.errors import SettingError
 
 T = TypeVar("T")
-# What may vary in an experiment, besides graph, size, method and seed.
-LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
 # Digits shown of every metric.
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3, "auc": 3, "tpr": 3, "edges_cut": 1}
-NAMES = {  # levels whose values are names
-    "backbone": tuple(KINDS),
-    "partition": ("none", "random", "metis", "skewed-0.1", "skewed-1"),
-    "sources": ("own", "all", "others"),
-    "combine": COMBINATIONS,
-    "release": tuple(RELEASES),
-}
-# The values of a level that are numbers: type, least, most, in words.
-RANGES: dict[str, tuple[Any, float, float, str]] = {
-    "shots": (int, 1, math.inf, "a whole number from 1"),
-    "noise": ((int, float), 0, 1, "a share from 0 to 1"),
-    "imbalance": ((int, float), 1, math.inf, "a number from 1"),
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +34,9 @@ class GraphPlan:
         ratios: the sizes as the paper prints them; empty for a graph the paper does not have.
         paper: the paper's numbers: for every method one [mean, standard deviation] per size; an empty pair where the
             paper ran out of memory.
-        seeds: fewer than the experiment's, for a costly graph.
+        metric: what tables show of it, where not the experiment's: AUROC where two classes are unbalanced.
+        seeds: where not the experiment's.
+        draws: the most label draws of a seed, for a costly graph.
         presets: of our method, where not the experiment's.
         labels: clean labels in all (wrong labels, several sources).
         inductive: whether condensation is given the training nodes alone.
@@ -64,7 +49,9 @@ class GraphPlan:
     nodes: tuple[int, ...]
     ratios: tuple[str, ...] = ()
     paper: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    metric: str | None = None
     seeds: int | None = None
+    draws: int | None = None
     presets: tuple[str, ...] | None = None
     labels: int | None = None
     inductive: bool = False
@@ -79,10 +66,12 @@ class GraphPlan:
         require(own, f"{where}: its family {list(self.family)} must name the graph itself")
         whole = all(isinstance(count, int) and count >= 2 for count in self.nodes)
         require(bool(self.nodes) and whole, f"{where}: nodes is {list(self.nodes)}, whole numbers from 2 are needed")
-        _require_once(self.nodes, f"{where}: nodes")
+        require_once(self.nodes, f"{where}: nodes")
         require(not self.ratios or len(self.ratios) == len(self.nodes), f"{where}: give a ratio for every node count")
-        require(self.seeds is None or self.seeds >= 1, f"{where}: seeds is {self.seeds}, at least 1 is needed")
-        _check_levels(self.levels, f"{where}: ")
+        _require_counts(self, "seeds", "draws", where=f"{where}: ")
+        if self.metric is not None:
+            _require_metric(self.metric, f"{where}: ")
+        check_levels(self.levels, f"{where}: ")
         for method, values in self.paper.items():
             require(method in METHODS, f"{where}: the paper's numbers name an unknown method {method!r}")
             needed = len(self.nodes) if METHODS[method].sized else 1
@@ -101,17 +90,19 @@ class CostlyPart:
         nodes: of their sizes.
         noise: of the rates.
         seeds: how many, from 0.
+        draws: the most label draws of a seed.
     """
 
     graphs: tuple[str, ...] | None = None
     nodes: tuple[int, ...] | None = None
     noise: tuple[float, ...] | None = None
     seeds: int | None = None
+    draws: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("graphs", "nodes", "noise"):
             require(getattr(self, name) != (), f"{name} is empty: name at least one, or leave it out")
-        require(self.seeds is None or self.seeds >= 1, f"seeds is {self.seeds}, at least 1 is needed")
+        _require_counts(self, "seeds", "draws")
 
 
 @dataclass(frozen=True)
@@ -129,8 +120,11 @@ class Experiment:
         also: further metrics, or costs of a record (``condense_seconds``, ``bytes``, …), to show beside it.
         presets: of our method.
         seeds: how many, from 0.
-        levels: the values of each of :data:`LEVELS` that varies.
+        draws: label draws of a seed, by the number of labels per class; they share a condensed graph that has seen no
+            label. A number without an entry is drawn once, with the seed itself.
+        levels: the values of each of :data:`LEVELS` that varies. None among the ``shots``: all training labels.
         across: the level whose values are the columns of the table; None gives one value a row, beside the paper's.
+        against: references that count beside the controls in "− best of all", which a table then shows.
         reuse: whether several cells may use one condensed graph; if not, every cell condenses anew.
         costly: the part of the grid that a method runs which needs minutes or hours a cell.
         pending: what is still missing before it can run; None once it can.
@@ -146,29 +140,42 @@ class Experiment:
     also: tuple[str, ...] = ()
     presets: tuple[str, ...] = ("default",)
     seeds: int = 10
+    draws: Mapping[int, int] = field(default_factory=dict)
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     across: str | None = None
+    against: tuple[str, ...] = ()
     reuse: bool = True
     costly: Mapping[str, CostlyPart] = field(default_factory=dict)
     pending: str | None = None
 
     def __post_init__(self) -> None:
-        require(self.seeds >= 1, f"seeds is {self.seeds}: at least 1 is needed")
-        require(self.metric in METRICS, f"unknown metric {self.metric!r}: choose {', '.join(METRICS)}")
+        _require_counts(self, "seeds")
+        for shots, draws in self.draws.items():
+            sound = isinstance(draws, int) and draws >= 1
+            require(sound, f"draws with {shots} labels is {draws!r}: at least 1 is needed")
+        _require_metric(self.metric)
         require(bool(self.graphs) and bool(self.methods), "name at least one graph and one method")
-        _require_once([normalised(graph.name) for graph in self.graphs], "graphs")
-        _require_once(self.methods, "methods")
-        for method in self.methods:
+        require_once([normalised(graph.name) for graph in self.graphs], "graphs")
+        require_once(self.methods, "methods")
+        for method in (*self.methods, *self.against):
             method_named(method)
-        _check_levels(self.levels)
+        check_levels(self.levels)
         require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:
                 require(bool(presets), "presets is empty: name at least one")
-                _require_once(presets, "presets")
+                require_once(presets, "presets")
                 for preset in presets:
                     require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
         Protocol(self.task)
+
+    def metric_of(self, graph: str) -> str:
+        """The metric that tables show of a graph."""
+        return next((plan.metric for plan in self.graphs if plan.name == graph and plan.metric), self.metric)
+
+    def factor(self, metric: str) -> float:
+        """What a metric is multiplied by where it is shown: 100 for one from 0 to 1 that stands beside accuracies."""
+        return 100.0 if METRICS.get(metric) == 3 and any(plan.metric for plan in self.graphs) else 1.0
 
 
 def list_experiments() -> list[Experiment]:
@@ -196,7 +203,8 @@ def parse_experiment(name: str, text: str) -> Experiment:
         values = tomllib.loads(text)
         if "graphs" in values:
             values["graphs"] = [_graph_plan(graph) for graph in values["graphs"]]
-        values["levels"] = {key: _as_tuple(key, found) for key, found in values.get("levels", {}).items()}
+        values["levels"] = {key: read_level(key, found) for key, found in values.get("levels", {}).items()}
+        values["draws"] = {_shots(key): found for key, found in values.get("draws", {}).items()}
         costly = {
             method: _build(CostlyPart, v, f"costly {method!r}: ") for method, v in values.get("costly", {}).items()
         }
@@ -210,7 +218,7 @@ def parse_experiment(name: str, text: str) -> Experiment:
 
 
 def _graph_plan(values: Mapping[str, Any]) -> GraphPlan:
-    levels = {key: _as_tuple(key, values[key]) for key in LEVELS if key in values}
+    levels = {key: read_level(key, values[key]) for key in LEVELS if key in values}
     own = {key: value for key, value in values.items() if key not in LEVELS}
     return _build(GraphPlan, own, f"graph {own.get('name')!r}: ", levels=levels)
 
@@ -224,7 +232,7 @@ def _build(kind: type[T], values: Mapping[str, Any], where: str = "", **given: A
         needed = item.default is MISSING and item.default_factory is MISSING
         require(item.name in values or not needed, f"{where}the key {item.name!r} is missing")
     lists = {name for name, item in known.items() if str(item.type).startswith("tuple")}
-    return kind(**{key: _as_tuple(key, v) if key in lists else v for key, v in values.items()}, **given)
+    return kind(**{key: as_tuple(key, v) if key in lists else v for key, v in values.items()}, **given)
 
 
 def _check_costly(experiment: Experiment) -> None:
@@ -239,33 +247,17 @@ def _check_costly(experiment: Experiment) -> None:
                 require(value in known, f"costly {method!r}: {value!r} is not in the experiment: choose {listed}")
 
 
-def _as_tuple(key: str, values: Any) -> tuple[Any, ...]:
-    require(isinstance(values, list), f"{key} is {values!r}: a list is needed")
-    return tuple(values)
+def _shots(key: str) -> int:
+    require(key.isdigit(), f"draws has the key {key!r}: a number of labels per class is needed")
+    return int(key)
 
 
-def _check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> None:
-    unknown = set(levels) - set(LEVELS)
-    require(not unknown, f"{where}unknown level {', '.join(sorted(unknown))}: choose {', '.join(LEVELS)}")
-    for level, values in levels.items():
-        require(bool(values), f"{where}{level} is empty: name at least one value")
-        _require_once(values, f"{where}{level}")
-        for value in values:
-            if level in NAMES:
-                require(value in NAMES[level], f"{where}unknown {level} {value!r}: choose {', '.join(NAMES[level])}")
-            else:
-                kind, least, most, words = RANGES[level]
-                sound = isinstance(value, kind) and least <= value <= most
-                require(sound, f"{where}{level} is {value!r}: {words} is needed")
+def _require_counts(plan: Any, *names: str, where: str = "") -> None:
+    for name in names:
+        count = getattr(plan, name)
+        sound = count is None or (isinstance(count, int) and count >= 1)
+        require(sound, f"{where}{name} is {count!r}: at least 1 is needed")
 
 
-def _require_once(values: Iterable[Any], what: str) -> None:
-    values = list(values)
-    twice = [value for value in dict.fromkeys(values) if values.count(value) > 1]
-    require(not twice, f"{what}: {', '.join(map(str, twice))} is there twice")
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise a :class:`SettingError` with the message unless the condition holds."""
-    if not condition:
-        raise SettingError(message)
+def _require_metric(metric: str, where: str = "") -> None:
+    require(metric in METRICS, f"{where}unknown metric {metric!r}: choose {', '.join(METRICS)}")

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.grid import cells
+from plgc.experiments.differences import Difference, Draw, less_best
+from plgc.experiments.grid import cells, label_seeds
+from plgc.experiments.levels import ALL
+from plgc.experiments.numbers import NONE, mean_std
 from plgc.experiments.spec import METRICS, Experiment, GraphPlan
 from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import SettingError
@@ -21,7 +24,6 @@ from plgc.runtime.errors import SettingError
 PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")
 PROTOCOL += ("parts", "partition", "sources", "combine", "release")
 ANY = ("noise", "partition", "sources", "combine")  # a row without a value holds for all of them
-NONE, ALL = "-", "all"
 MESSAGE = 200  # characters of an error that a footnote shows
 # A path from the root, the home folder or the current folder: it says where a machine keeps its files.
 PATH = re.compile(r"""(?<![\w.~/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?!/)[^\s'"(),;:]+""")
@@ -29,16 +31,18 @@ PATH = re.compile(r"""(?<![\w.~/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?!/)[^\s'"(),;
 
 @dataclass
 class SummaryRow:
-    """One method on one graph at one size under one protocol, over its seeds.
+    """One method on one graph at one size under one protocol, over its seeds and label draws.
 
     Attributes:
         graph, nodes, preset, method: as in a cell.
         protocol: the cell's values of :data:`PROTOCOL`.
-        values: the metric by seed.
+        metric: what the values are of.
+        values: the metric, by seed and label draw.
+        learned: that of the learned parts of the embedding by themselves, where it has others.
         errors: messages of the seeds that failed.
         paper: the paper's mean and standard deviation, where it has them; empty where it ran out of memory.
-        control: the best of the controls that were run, on the seeds in common.
-        pairs: differences to that control, seed by seed.
+        less_control: the difference to the best of the controls that were run.
+        less_all: the difference to the best of them and of the experiment's other references.
         also: the experiment's other metrics and costs, by name.
         machines, commits: what the values were made with.
     """
@@ -48,11 +52,13 @@ class SummaryRow:
     preset: str | None
     method: str
     protocol: tuple[Any, ...]
-    values: dict[int, float] = field(default_factory=dict)
+    metric: str = ""
+    values: dict[Draw, float] = field(default_factory=dict)
+    learned: dict[Draw, float] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     paper: tuple[float, ...] | None = None
-    control: str | None = None
-    pairs: list[float] = field(default_factory=list)
+    less_control: Difference | None = None
+    less_all: Difference | None = None
     also: dict[str, list[float]] = field(default_factory=dict)
     machines: set[str] = field(default_factory=set)
     commits: set[str] = field(default_factory=set)
@@ -67,79 +73,104 @@ class SummaryRow:
         return self.protocol[PROTOCOL.index(name)]
 
     @property
+    def seeds(self) -> int:
+        """How many have values."""
+        return len({draw.seed for draw in self.values})
+
+    @property
     def difference(self) -> float | None:
         """Our mean less the paper's."""
         return statistics.fmean(self.values.values()) - self.paper[0] if self.values and self.paper else None
 
-    def line(self, metric: str) -> dict[str, Any]:
-        """Everything as one line of a file, with every seed's value in full."""
+    def line(self) -> dict[str, Any]:
+        """Everything as one line of a file, with every value in full."""
         mean, std = mean_std(self.values.values()) if self.values else (None, None)
-        paired_mean, paired_std = mean_std(self.pairs) if self.pairs else (None, None)
+        learned_mean, learned_std = mean_std(self.learned.values()) if self.learned else (None, None)
         paper_mean, paper_std = self.paper or (None, None)
+        pairs = self.less_control
         return {
             "graph": self.graph,
             "nodes": self.nodes,
             "preset": self.preset,
             "method": self.method,
             **dict(zip(PROTOCOL, self.protocol, strict=True)),
-            "metric": metric,
+            "metric": self.metric,
             "mean": mean,
             "std": std,
-            "seeds": len(self.values),
+            "seeds": self.seeds,
             "values": " ".join(repr(float(value)) for _, value in sorted(self.values.items())),
             "paper_mean": paper_mean,
             "paper_std": paper_std,
             "difference": self.difference,
-            "paired_control": self.control,
-            "paired_mean": paired_mean,
-            "paired_std": paired_std,
+            "learned_mean": learned_mean,
+            "learned_std": learned_std,
+            **_difference_line("paired", "control", pairs),
+            "paired_std": None if pairs is None else mean_std(pairs.values.values())[1],
+            **_difference_line("best", "of", self.less_all),
             "machine": "; ".join(sorted(self.machines)),
             "commit": "; ".join(sorted(self.commits)),
             "error": "; ".join(dict.fromkeys(self.errors)),
         }
 
 
-def summarise(experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str) -> list[SummaryRow]:
+def _difference_line(name: str, other: str, found: Difference | None) -> dict[str, Any]:
+    low, high = (found.interval if found else None) or (None, None)
+    values = {other: found.other if found else None, "mean": found.mean if found else None, "low": low, "high": high}
+    return {f"{name}_{key}": value for key, value in values.items()}
+
+
+def summarise(
+    experiment: Experiment, records: Iterable[Mapping[str, Any]], metric: str | None = None
+) -> list[SummaryRow]:
     """Records over their seeds, in the experiment's order, paired with controls and matched with the paper's numbers.
 
     Records of other experiments, graphs or sizes are left out; methods and levels beyond the file's are kept.
+    ``metric`` is by default each graph's own.
     """
     sizes: dict[str, set[int | None]] = {}
     for plan in experiment.graphs:
         sizes.setdefault(plan.name, {None}).update(plan.nodes)
     found: dict[tuple[Any, ...], SummaryRow] = {}
-    recorded: set[str] = set()
+    recorded, wanted = set[str](), {metric or experiment.metric}
     for record in records:
         cell = record["cell"]
         if cell["experiment"] != experiment.name or cell["nodes"] not in sizes.get(cell["graph"], ()):
             continue
         key = (cell["graph"], cell["nodes"], cell["preset"], cell["method"], tuple(cell.get(name) for name in PROTOCOL))
-        row = found.setdefault(key, SummaryRow(*key))
+        own = metric or experiment.metric_of(cell["graph"])
+        row = found.setdefault(key, SummaryRow(*key, metric=own))
         recorded.update(record.get("metrics", ()))
+        wanted.add(own)
         if "error" in record:
             row.errors.append(_short(record["error"]))
-        elif metric not in record["metrics"]:
-            row.errors.append(f"there is no {metric}: it was not recorded, or was not finite")
+        elif own not in record["metrics"]:
+            row.errors.append(f"there is no {own}: it was not recorded, or was not finite")
         else:
-            row.values[cell["seed"]] = record["metrics"][metric]
+            row.values |= _drawn(record, own)
+            row.learned |= _drawn(record, f"learned_{own}")
             for name in experiment.also:
                 value = record["metrics"].get(name, record.get(name))
                 if value is not None:
                     row.also.setdefault(name, []).append(value)
             row.machines.add(record.get("machine") or "unknown")
             row.commits.add(record.get("commit") or "unknown")
-    if metric not in recorded and (recorded or metric not in METRICS):
+    if not wanted & recorded and (recorded or not wanted <= set(METRICS)):
         known = ", ".join(sorted(recorded)) or ", ".join(METRICS)
-        raise SettingError(f"there is no metric {metric!r} in the records: choose {known}")
-    if metric == experiment.metric and experiment.across is None:
+        raise SettingError(f"there is no metric {metric or experiment.metric!r} in the records: choose {known}")
+    if metric in (None, experiment.metric) and experiment.across is None:
         _add_paper(experiment, found)
-    _pair_with_controls(found.values())
+    _compare(found.values(), experiment.against)
     return sorted(found.values(), key=_order(experiment))
 
 
-def mean_std(values: Collection[float]) -> tuple[float, float | None]:
-    """Mean and standard deviation (n − 1); a single value has none."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+def _drawn(record: Mapping[str, Any], metric: str) -> dict[Draw, float]:
+    """A record's values of a metric, by seed and label draw; none where it does not have it."""
+    if metric not in record["metrics"]:
+        return {}
+    seed = record["cell"]["seed"]
+    values = record.get("values", {}).get(metric, [record["metrics"][metric]])
+    seeds = label_seeds(seed, record["cell"].get("draws"))
+    return {Draw(seed, labels): value for labels, value in zip(seeds, values, strict=True)}
 
 
 def level_name(level: str, value: Any) -> str:
@@ -174,7 +205,7 @@ def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], SummaryRow])
             for nodes, pair in zip(plan.nodes if METHODS[method].sized else (None,), numbers, strict=True):
                 keys = [key for key in found if (key[0], key[1], *key[3:]) == (plan.name, nodes, method, protocols[0])]
                 for key in keys or [(plan.name, nodes, None, method, protocols[0])]:
-                    found.setdefault(key, SummaryRow(*key)).paper = tuple(pair)
+                    found.setdefault(key, SummaryRow(*key, metric=experiment.metric)).paper = tuple(pair)
 
 
 def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[Any, ...]]:
@@ -182,16 +213,19 @@ def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[An
     return list(dict.fromkeys(tuple(getattr(cell, name) for name in PROTOCOL) for cell in planned))
 
 
-def _pair_with_controls(rows: Collection[SummaryRow]) -> None:
-    """The difference to the best control, on the seeds in common; a control without values is not compared with."""
-    controls = [row for row in rows if row.method in CONTROLS and row.values]
+def _compare(rows: Collection[SummaryRow], against: Collection[str]) -> None:
+    """Differences to the best control and to the best of all references, on the draws that they have in common.
+
+    A reference without values is not compared with.
+    """
+    everything = (*CONTROLS, *against)
+    references = [row for row in rows if row.method in everything and row.values]
     for row in rows:
-        near = {c.method: c.values for c in controls if c.graph == row.graph and _covers(c.protocol, row.protocol)}
-        seeds = sorted(set(row.values).intersection(*near.values()))
-        if near and seeds and row.method not in CONTROLS:
-            means = {name: statistics.fmean(values[seed] for seed in seeds) for name, values in near.items()}
-            row.control = max(means, key=means.__getitem__)
-            row.pairs = [row.values[seed] - near[row.control][seed] for seed in seeds]
+        if row.method in everything:
+            continue
+        near = {c.method: c.values for c in references if c.graph == row.graph and _covers(c.protocol, row.protocol)}
+        row.less_control = less_best(row.values, {name: values for name, values in near.items() if name in CONTROLS})
+        row.less_all = less_best(row.values, near) if against else None
 
 
 def _covers(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.grid import cells
-from plgc.experiments.records import identity
-from plgc.experiments.spec import METRICS, Experiment
-from plgc.experiments.summary import NONE, PROTOCOL, SummaryRow, level_name, level_values, mean_std, summarise
-from plgc.graphs.catalog import is_known
+from plgc.experiments.notes import is_ours, table_notes
+from plgc.experiments.numbers import NONE, Unit, mean_std, shown_pair, signed, spread, unit, with_interval
+from plgc.experiments.spec import Experiment
+from plgc.experiments.summary import PROTOCOL, SummaryRow, level_name, level_values, summarise
+from plgc.graphs.catalog import is_known, title
 from plgc.runtime.text import csv_cell, markdown_cell
 
 NO_MEMORY = "out of memory"
@@ -51,26 +50,26 @@ def make_table(
     Args:
         experiment: says which graphs, methods and levels belong to it, in which order, and has the paper's numbers.
         records: as :func:`plgc.experiments.records.read_records` returns them.
-        metric: what to show; by default the experiment's own. The paper's numbers are of that one alone.
+        metric: what to show; by default each graph's own. The paper's numbers are of the experiment's alone.
         unavailable: graphs that cannot be loaded; None for those whose names the catalogue does not have.
     """
-    records, metric = list(records), metric or experiment.metric
+    records = list(records)
     found = summarise(experiment, records, metric)
     varying = [level for level in PROTOCOL if len({row.level(level) for row in found}) > 1]
     levels = [level for level in varying if level != experiment.across]
     names = ["graph", "nodes", "ratio", *levels, "method"]
     failures: dict[str, int] = {}
-    columns, values = (_along_level if experiment.across else _beside_paper)(experiment, found, metric, failures)
+    columns, lines = (_along_level if experiment.across else _beside_paper)(experiment, found, failures)
     rows = [
-        [*_names(experiment, members[0], levels), *cells, *(_also(name, members) for name in experiment.also)]
-        for members, cells in values
+        [*_names(experiment, line, levels), *line.cells, *(_also(name, line) for name in experiment.also)]
+        for line in lines
     ]
     head = [*names, *columns, *(COSTS.get(name, (name, 1.0))[0] for name in experiment.also)]
     rows += [
-        [graph, *[NONE] * (len(names) - 1), state, *[NONE] * (len(head) - len(names) - 1)]
+        [title(graph), *[NONE] * (len(names) - 1), state, *[NONE] * (len(head) - len(names) - 1)]
         for graph, state in _without_records(experiment, found, unavailable).items()
     ]
-    order = [plan.name for plan in experiment.graphs]
+    order = [title(plan.name) for plan in experiment.graphs]
     rows.sort(key=lambda row: order.index(row[0]))
     kept = [i for i in range(len(head)) if i == len(names) or any(row[i] != NONE for row in rows)]
     return ResultTable(
@@ -78,8 +77,8 @@ def make_table(
         head=tuple(head[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in rows),
         names=sum(i < len(names) for i in kept),
-        notes=tuple(_notes(experiment, records, found, metric, [head[i] for i in kept], failures)),
-        lines=tuple(row.line(metric) for row in found),
+        notes=tuple(table_notes(experiment, records, found, [head[i] for i in kept], failures)),
+        lines=tuple(row.line() for row in found),
     )
 
 
@@ -108,58 +107,99 @@ def to_markdown(table: ResultTable) -> str:
 def to_csv(table: ResultTable) -> str:
     """One line per method, graph, size and protocol, with every seed's value in full."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(SummaryRow("", None, None, "", (None,) * len(PROTOCOL)).line("")))
+    writer = csv.DictWriter(text, list(SummaryRow("", None, None, "", (None,) * len(PROTOCOL)).line()))
     writer.writeheader()
     writer.writerows({name: csv_cell(value) for name, value in line.items()} for line in table.lines)
     return text.getvalue().replace("\r\n", "\n")
 
 
-Values = tuple[list[str], list[tuple[list[SummaryRow], list[str]]]]  # headings; for each row its members and cells
+class Line(NamedTuple):
+    """A row to show: the method or what is said of it, the rows it is made from, and the cells."""
+
+    name: str
+    members: Sequence[SummaryRow]
+    cells: list[str]
+    costs: bool = True
 
 
-def _beside_paper(experiment: Experiment, found: Sequence[SummaryRow], metric: str, failures: dict[str, int]) -> Values:
+def _beside_paper(
+    experiment: Experiment, found: Sequence[SummaryRow], failures: dict[str, int]
+) -> tuple[list[str], list[Line]]:
     """One method a row: its value, the paper's, and the differences to the paper and to the best control."""
-    digits, values = _digits(metric), []
+    lines = []
     for row in found:
-        shown = _value(row, digits, failures)
+        form = unit(experiment, row.metric)
+        shown = _value(row, form, failures)
         if shown == NONE and row.method in experiment.methods:
             shown = "not run"
-        cells = [shown, f"{len(row.values)}" if row.values else NONE]
-        cells += [NO_MEMORY if row.paper == () else _spread(row.paper, digits)]
-        cells += [NONE if row.difference is None else _signed(row.difference, digits)]
-        paired = _spread(mean_std(row.pairs), digits, sign="+") if row.pairs else NONE
-        cells += [paired + f" (n={len(row.pairs)})" * (0 < len(row.pairs) < len(row.values))]
-        values.append(([row], cells))
-    return [metric, "seeds", "paper", "− paper", "− best control"], values
+        cells = [shown, f"{row.seeds}" if row.values else NONE, spread(row.learned.values(), form)]
+        cells += [NO_MEMORY if row.paper == () else NONE if row.paper is None else shown_pair(row.paper, form)]
+        cells += [NONE if row.difference is None else signed(row.difference, form)]
+        pairs = row.less_control.values.values() if row.less_control else ()
+        cells += [spread(pairs, form, sign="+") + f" (n={len(pairs)})" * (0 < len(pairs) < len(row.values))]
+        lines.append(Line(row.name, [row], [*cells, with_interval(row.less_all, form)]))
+    heads = ["seeds", "learned part", "paper", "− paper", "− best control", "− best of all"]
+    return [_score_name(found, experiment), *heads], lines
 
 
-def _along_level(experiment: Experiment, found: Sequence[SummaryRow], metric: str, failures: dict[str, int]) -> Values:
-    """One method a row, one value of the level a column; a cell with fewer seeds than others has their number."""
-    across, digits = experiment.across, _digits(metric)
+def _along_level(
+    experiment: Experiment, found: Sequence[SummaryRow], failures: dict[str, int]
+) -> tuple[list[str], list[Line]]:
+    """One method a row, one value of the level a column; a cell with fewer values than others has their number.
+
+    Below ours, where the experiment names what it is to be above: the learned part by itself, and differences.
+    """
+    across = experiment.across
     assert across is not None
     along = level_values(experiment, found, across)
-    most = max((len(row.values) for row in found), default=0)
-    groups: dict[tuple[Any, ...], tuple[list[SummaryRow], dict[Any, str]]] = {}
+    most: dict[Any, int] = {}
+    for row in found:
+        most[_column(experiment, row)] = max(most.get(_column(experiment, row), 0), len(row.values))
+    groups: dict[tuple[Any, ...], dict[Any, SummaryRow]] = {}
     for row in found:
         others = [row.level(level) for level in PROTOCOL if level != across]
-        members, shown = groups.setdefault((row.graph, row.nodes, row.name, *others), ([], {}))
-        members.append(row)
-        few = f" (n={len(row.values)})" if 0 < len(row.values) < most else ""
-        shown[row.level(across)] = _value(row, digits, failures) + few
-    values = [(members, [shown.get(value, NONE) for value in along]) for members, shown in groups.values()]
-    return [f"{across} {level_name(across, value)}" for value in along], values
+        groups.setdefault((row.graph, row.nodes, row.name, *others), {})[row.level(across)] = row
+    lines = []
+
+    def add(name: str, members: Mapping[Any, SummaryRow], show: Callable[[SummaryRow], str], costs: bool) -> None:
+        cells = [show(members[value]) if value in members else NONE for value in along]
+        if costs or any(cell != NONE for cell in cells):
+            seeds = max(row.seeds for row in members.values())
+            lines.append(Line(name, list(members.values()), [*cells, str(seeds) if experiment.draws else NONE], costs))
+
+    def value(row: SummaryRow) -> str:
+        few = f" (n={len(row.values)})" if 0 < len(row.values) < most[_column(experiment, row)] else ""
+        return _value(row, unit(experiment, row.metric), failures) + few
+
+    further: dict[str, Callable[[SummaryRow], str]] = {
+        ", learned part alone": lambda row: spread(row.learned.values(), unit(experiment, row.metric)),
+        " − best control": lambda row: with_interval(row.less_control, unit(experiment, row.metric)),
+        " − best of all": lambda row: with_interval(row.less_all, unit(experiment, row.metric)),
+    }
+    for members in groups.values():
+        first = next(iter(members.values()))
+        add(first.name, members, value, costs=True)
+        for name, show in further.items() if experiment.against and is_ours(first.method) else ():
+            add(first.name + name, members, show, costs=False)
+    return [*(f"{across} {level_name(across, value)}" for value in along), "seeds"], lines
 
 
-def _also(name: str, members: Sequence[SummaryRow]) -> str:
+def _column(experiment: Experiment, row: SummaryRow) -> Any:
+    """Cells that have as many values as one another, where none is missing."""
+    return (row.graph, row.level(experiment.across or "")) if experiment.draws else None
+
+
+def _also(name: str, line: Line) -> str:
     """The mean of another metric or cost, over all the seeds of a row."""
-    values = [value for row in members for value in row.also.get(name, [])]
+    values = [value for row in line.members for value in row.also.get(name, [])] if line.costs else []
     if not values:
         return NONE
     mean = mean_std(values)[0] / COSTS.get(name, ("", 1.0))[1]
     return f"{mean:,.0f}" if abs(mean) >= 1000 else f"{mean:.3g}"
 
 
-def _names(experiment: Experiment, row: SummaryRow, levels: Sequence[str]) -> list[str]:
+def _names(experiment: Experiment, line: Line, levels: Sequence[str]) -> list[str]:
+    row = line.members[0]
     ratios = {
         nodes: ratio
         for plan in experiment.graphs
@@ -168,7 +208,7 @@ def _names(experiment: Experiment, row: SummaryRow, levels: Sequence[str]) -> li
     }
     nodes = NONE if row.nodes is None else str(row.nodes)
     shown = [level_name(level, row.level(level)) for level in levels]
-    return [row.graph, nodes, ratios.get(row.nodes or 0, NONE), *shown, row.name]
+    return [title(row.graph), nodes, ratios.get(row.nodes or 0, NONE), *shown, line.name]
 
 
 def _without_records(
@@ -180,9 +220,9 @@ def _without_records(
     return {name: "graph not available" if name in missing else "not run" for name in names}
 
 
-def _value(row: SummaryRow, digits: int, failures: dict[str, int]) -> str:
+def _value(row: SummaryRow, form: Unit, failures: dict[str, int]) -> str:
     """Mean ± standard deviation, and how many seeds failed, with the number of the footnote."""
-    shown = [_spread(mean_std(row.values.values()), digits)] if row.values else []
+    shown = [spread(row.values.values(), form)] if row.values else []
     if row.errors:
         marks = sorted({failures.setdefault(message, len(failures) + 1) for message in row.errors})
         count = f"{len(row.errors)} " if row.values else ""
@@ -190,57 +230,7 @@ def _value(row: SummaryRow, digits: int, failures: dict[str, int]) -> str:
     return ", ".join(shown) or NONE
 
 
-def _notes(
-    experiment: Experiment,
-    records: Sequence[Mapping[str, Any]],
-    found: Sequence[SummaryRow],
-    metric: str,
-    head: Sequence[str],
-    failures: Mapping[str, int],
-) -> Iterable[str]:
-    counts = sorted({len(row.values) for row in found if row.values})
-    unit = ", %" if _digits(metric) == 1 else ""
-    yield f"metric: {metric}{unit}; mean ± standard deviation over seeds (n − 1)"
-    if counts:
-        ragged = " (n= where there are fewer)" if experiment.across and len(counts) > 1 else ""
-        yield f"seeds: {counts[0]}" if len(counts) == 1 else f"seeds: {counts[0]} to {counts[-1]}{ragged}"
-    planned = {cell.identity() for cell in cells(experiment)}
-    done = {identity(dict(record)) for record in records if "error" not in record}
-    if planned - done:
-        yield f"cells: {len(planned & done)} of {len(planned)} done"
-    for name in ("machine", "commit"):
-        each = sorted(set().union(*(getattr(row, f"{name}s") for row in found)))
-        if each:
-            yield f"{name}{'s' * (len(each) > 1)}: {'; '.join(each)}"
-    if "paper" in head:
-        yield "paper: the paper's own figures, not measured here; − paper: ours less the paper's mean"
-    controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
-    best = "best" if len(controls) > 2 else "better"
-    if "− best control" in head:
-        yield f"− best control: seed by seed, less {_one_of(controls, best)} on the same labels"
-    if experiment.across and any(row.pairs for row in found):
-        command = f"plgc experiment table {experiment.name} --format csv"
-        rows = f"controls ({', '.join(controls)}) have rows of their own"
-        yield f"{rows}; differences to the {best}, seed by seed: {command}"
-    for message, mark in failures.items():
-        yield f"[{mark}] {message}"
-
-
-def _one_of(names: Sequence[str], best: str) -> str:
-    """A single name, or the better or best of several."""
-    return names[0] if len(names) == 1 else f"the {best} of {', '.join(names[:-1])} and {names[-1]}"
-
-
-def _digits(metric: str) -> int:
-    return METRICS.get(metric, 1 if metric.endswith("accuracy") else 3)
-
-
-def _spread(found: Sequence[float | None] | None, digits: int, sign: str = "") -> str:
-    if found is None or found[0] is None:
-        return NONE
-    mean = _signed(found[0], digits) if sign else f"{found[0]:.{digits}f}"
-    return mean if found[1] is None else f"{mean} ± {found[1]:.{digits}f}"
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{round(value, digits) + 0.0:+.{digits}f}"  # no negative zero
+def _score_name(found: Sequence[SummaryRow], experiment: Experiment) -> str:
+    """The heading of the values: the metric, if it is one."""
+    metrics = list(dict.fromkeys(row.metric for row in found)) or [experiment.metric]
+    return metrics[0] if len(metrics) == 1 else "score"

@@ -29,6 +29,8 @@ from plgc.runtime.files import CACHE_VARIABLE, cache_folder
 
 DATA_VARIABLE = "PLGC_DATA"
 EMBEDDED = "demo"
+# How tables call graphs whose name could be taken for another's: by normalised name.
+TITLES = {"arxiv-llm-text": "LLM-text arxiv"}
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ def display_name(stem: str) -> str:
     """A file's name as the catalogue spells it: ours for a graph we know, else the file's own."""
     key = normalised(stem)
     return key if key == EMBEDDED or key in DOWNLOADS else stem
+
+
+def title(name: str) -> str:
+    """What tables and figures call a graph."""
+    return TITLES.get(normalised(name), name)
 
 
 def _data_folder() -> Path | None:

@@ -1,4 +1,4 @@
-"""References, without condensation: four controls, the encoder of stage I, and a GNN trained on the whole graph.
+"""References, without condensation: four controls, the encoder of stage I, and networks trained on the whole graph.
 
 A reference is a function ``(case, options)`` that gives an :class:`Embedder`, as a rebuilt :class:`plgc.Backbone` is
 one, so that every task and head takes them alike. The controls have learned nothing: a method has to beat the best of
@@ -9,7 +9,7 @@ them. What a file adds is the difference to ``plain_parts``, the head on all it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,13 +18,14 @@ from torch_geometric.data import Data
 from plgc.downstream.backbone import BESIDE, LEARNED, beside_input, propagated_features
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import Classifier, train_classifier
+from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import node_labels
 from plgc.graphs.views.protocol import Case
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph
 from plgc.method.condense import resolve_count
-from plgc.method.encoder import GNN
+from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
@@ -36,6 +37,7 @@ from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 from plgc.sparse.prepared import PreparedGraphs
 
 CONTROL_WIDTH = 512
+TRIED = ("none", "l1")  # scalings of rows that end-to-end training tries beside ``auto``
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class LearnOptions:
         kind: the kind of GNN.
         seed: of initial weights.
         device: where to compute.
+        metric: what validation nodes choose by, in training end to end: ``accuracy``, or ``auroc`` of two classes.
         combine: how several files are combined, see :func:`plgc.reconstruct`; those with labels are put together.
         weights: of several files.
         prepared: a cache of the case's graphs, shared between methods.
@@ -58,6 +61,7 @@ class LearnOptions:
     kind: str = "gcn"
     seed: int = 0
     device: str = "cpu"
+    metric: str = "accuracy"
     combine: str | None = None
     weights: Sequence[float] | None = None
     prepared: PreparedGraphs | None = None
@@ -153,34 +157,56 @@ def train_stage_one(
 
 
 def train_whole(case: Case, options: LearnOptions) -> Classifier:
-    """A GNN trained end to end on everything that a condensation would have seen."""
+    """A GNN trained end to end on everything that a condensation would have seen.
+
+    Validation nodes choose the epoch and the scaling of the features' rows: as ``auto`` has it, none, or sums of one.
+    Where their labels may not be used, the scaling is that of ``auto``.
+    """
     if case.given is None:
         raise LabelError("the graph has no labels: a GNN cannot be trained on it end to end")
-    _, scaling = _features(case)
     prepared = options.prepared or PreparedGraphs()
-    inputs = prepared.inputs(case.seen, scaling, options.device)
     train, y = case.given.train.to(options.device), case.given.y.to(options.device)
-    return train_classifier(
-        inputs.x,
-        inputs.adjacency,
-        train,
-        y[train],
-        case.given.classes,
-        scaling=scaling,
-        kind=options.kind,
-        seed=options.seed,
-        score=validation_score(case, scaling, options.device, prepared),
-    )
+    best, best_score = None, float("-inf")
+    for scaling in dict.fromkeys((_features(case)[1], *TRIED)):
+        inputs = prepared.inputs(case.seen, scaling, options.device)
+        score = validation_score(case, scaling, options.device, prepared, options.metric)
+        model = train_classifier(
+            inputs.x,
+            inputs.adjacency,
+            train,
+            y[train],
+            case.given.classes,
+            scaling=scaling,
+            kind=options.kind,
+            seed=options.seed,
+            score=score,
+        )
+        if score is None:
+            return model
+        value = score(model)
+        if best is None or value > best_score:
+            best, best_score = model, value
+    assert best is not None
+    return best
+
+
+def train_whole_mlp(case: Case, options: LearnOptions) -> Classifier:
+    """A network without edges, trained end to end on the same nodes in the same way."""
+    return train_whole(case, replace(options, kind=EDGE_FREE))
 
 
 def validation_score(
-    case: Case, scaling: str, device: str, prepared: PreparedGraphs
+    case: Case, scaling: str, device: str, prepared: PreparedGraphs, metric: str = "accuracy"
 ) -> Callable[[Classifier], float] | None:
-    """Accuracy on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
+    """A metric on the validation nodes, for keeping the best epoch; None where the protocol has no such labels."""
     if not case.validate or case.split is not None:
         return None
     inputs, y = prepared.inputs(case.visible, scaling, device), node_labels(case.graph)
-    return accuracy_on(inputs, (case.graph["val_mask"] & (y >= 0)).nonzero().flatten(), y)
+    nodes = (case.graph["val_mask"] & (y >= 0)).nonzero().flatten()
+    if metric != "auroc":
+        return accuracy_on(inputs, nodes, y)
+    nodes, positive = nodes.to(inputs.device), y[nodes].to(inputs.device) == 1
+    return lambda model: auroc(model.probabilities(inputs)[nodes, 1], positive)
 
 
 def _plain_features(graph: Inputs) -> Tensor:

@@ -124,6 +124,12 @@ TABLE = (
     long_supervised("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES),
     long_supervised("geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES),
     supervised("whole", "a GCN trained on the whole graph", reference=f"{CONTROLS}:train_whole", sized=False),
+    supervised(
+        "whole_mlp",
+        "a network without edges, trained on the whole graph",
+        reference=f"{CONTROLS}:train_whole_mlp",
+        sized=False,
+    ),
     Method("ssl", "the frozen encoder of stage I, before condensation", reference=f"{CONTROLS}:ssl", presets=True),
     Method(
         "propagated_features",

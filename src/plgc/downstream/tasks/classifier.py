@@ -16,7 +16,8 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.embedder import Embedder
-from plgc.method.encoder import GNN
+from plgc.downstream.tasks.labelled_rows import labelled_rows
+from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features
@@ -103,10 +104,12 @@ def train_classifier(
     gnn = GNN(
         kind, width_in, settings.hidden, classes, layers=settings.layers, dropout=settings.dropout, generator=generator
     ).to(device)
-    model = Classifier(gnn, width_in, scaling, {"learned": settings.hidden if len(gnn.layers) > 1 else classes})
+    part = "learned_plain" if kind == EDGE_FREE else "learned"
+    model = Classifier(gnn, width_in, scaling, {part: settings.hidden if len(gnn.layers) > 1 else classes})
     optimizer = torch.optim.Adam(
         gnn.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
+    forward = labelled_rows(gnn, x, adjacency, labelled)
     best, best_score = None, float("-inf")
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout draws from torch's own generator
@@ -114,7 +117,7 @@ def train_classifier(
             if settings.decay_halfway and epoch == settings.epochs // 2:
                 optimizer.param_groups[0]["lr"] *= 0.1
             gnn.train()
-            loss = F.cross_entropy(gnn(x, adjacency)[labelled], target)
+            loss = F.cross_entropy(forward(), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -1,4 +1,8 @@
-"""Clustering: k-means on frozen embeddings, compared with the classes. scikit-learn is an extra, imported on use."""
+"""Clustering: k-means on frozen embeddings, compared with the classes. scikit-learn is an extra, imported on use.
+
+Without labels nothing can weigh the parts of an embedding. The learned ones are taken as the file has them, every
+encoder alike, and the input beside them is left out; an embedding without learned parts is taken whole.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ def cluster_nodes(embedding: Tensor, parts: Mapping[str, int], clusters: int, se
     """Assign every node to one of ``clusters`` groups by k-means, the best of ten starts.
 
     Args:
-        embedding: frozen embeddings of every node, [N, Σ parts]; each part is centred and scaled as for heads.
+        embedding: frozen embeddings of every node, [N, Σ parts]; what is taken is centred and scaled as for heads.
         parts: widths of the embedding's parts, by name.
         clusters: k, how many groups; the number of classes where they are to be compared.
         seed: of the starting points.
@@ -30,6 +34,11 @@ def cluster_nodes(embedding: Tensor, parts: Mapping[str, int], clusters: int, se
     nodes = embedding.shape[0]
     if not 1 <= clusters <= nodes:
         raise SettingError(f"clusters is {clusters}: it must lie between 1 and the number of nodes, {nodes}")
+    pieces = dict(zip(parts, embedding.split(list(parts.values()), dim=1), strict=True))
+    learned = [pieces[name] for name in ("learned", "learned_plain") if name in pieces]
+    if learned:
+        embedding = torch.cat(learned, dim=1)
+        parts = {"learned": embedding.shape[1]}
     rows = unit_parts(embedding, embedding.mean(0), parts).cpu().numpy()
     found = _sklearn("cluster").KMeans(n_clusters=clusters, n_init=RESTARTS, random_state=seed).fit_predict(rows)
     return torch.from_numpy(found).long()

@@ -7,38 +7,44 @@ from collections.abc import Mapping
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.downstream.embedder import unit_parts
-from plgc.downstream.head import Head, HeadSettings, fit_head
+from plgc.downstream.backbone import propagated_features
+from plgc.downstream.fitting import fit_head
+from plgc.downstream.head import Head, HeadSettings
 from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
 from plgc.graphs.load import node_labels, num_classes
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.inputs import Inputs
 
 
 def fit_head_on(
     embedding: Tensor,
     parts: Mapping[str, int],
-    adjacency: Adjacency | None,
+    inputs: Inputs,
     graph: Data,
     labelled: Tensor,
     validate: bool,
     settings: HeadSettings | None = None,
+    *,
+    uses_edges: bool = True,
 ) -> Head:
-    """Train a head on the labels of the nodes ``labelled``; with ``validate`` keep the best epoch by validation labels.
+    """Train a head on the labels of the nodes ``labelled``; with ``validate``, validation labels weigh its experts.
 
-    Both come from :func:`plgc.graphs.labels.choose_labels`. ``adjacency`` is the Â that smooths predictions; None for a
-    head that sees no edges.
+    Both come from :func:`plgc.graphs.labels.choose_labels`. ``inputs`` is the graph that was embedded; with
+    ``uses_edges=False`` the head sees nothing of its edges.
     """
     y = node_labels(graph).to(embedding.device)
-    rows = unit_parts(embedding, embedding.mean(0), parts) if validate else embedding
-    val = graph["val_mask"].to(embedding.device) & (y >= 0)
-
-    def score(head: Head) -> float:
-        predicted = head.of_rows(rows, adjacency).argmax(1)
-        return float((predicted[val] == y[val]).float().mean())
-
-    labelled = labelled.to(embedding.device)
-    return fit_head(embedding, parts, labelled, y, num_classes(graph), settings, score if validate else None)
+    known = (graph["val_mask"].to(embedding.device) & (y >= 0)).nonzero().flatten() if validate else None
+    return fit_head(
+        embedding,
+        parts,
+        labelled.to(embedding.device),
+        y,
+        num_classes(graph),
+        adjacency=inputs.adjacency if uses_edges else None,
+        x=propagated_features(inputs, 0) if uses_edges and "x" not in parts and not validate else None,
+        validation=known,
+        settings=settings,
+    )
 
 
 def score_nodes(probability: Tensor, graph: Data, on: str) -> dict[str, float]:

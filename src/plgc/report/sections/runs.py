@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.curves import AXES
-from plgc.experiments.spec import METRICS, NAMES, Experiment, list_experiments
-from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, mean_std, summarise
-from plgc.graphs.catalog import normalised
+from plgc.experiments.levels import NAMES
+from plgc.experiments.numbers import mean_std, unit
+from plgc.experiments.spec import Experiment, list_experiments
+from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, summarise
+from plgc.graphs.catalog import normalised, title
 from plgc.report.charts import NumberTable, Series, line_chart
 from plgc.report.formatting import NONE, counted, spread
 
-FIRST = ("plgc", "whole", *reversed(CONTROLS))  # drawn first
+FIRST = ("plgc", "whole", "whole_mlp", *reversed(CONTROLS))  # drawn first
 PANELS = 12
 COLOURS = (5, 0, 2, 3, 4, 6, 7, 1)  # of the page, in the order of the lines: ours first, as everywhere
 TITLES = {"shots": "Few labels", "noise": "Wrong labels while condensing", "imbalance": "Uneven labels"}
@@ -36,7 +38,7 @@ def recorded_runs(records: Sequence[Mapping[str, Any]], graph: str | None) -> tu
 
 
 def _run(experiment: Experiment, records: Sequence[Mapping[str, Any]], graph: str | None) -> dict[str, Any]:
-    entries = [entry for entry in summarise(experiment, records, experiment.metric) if entry.values]
+    entries = [entry for entry in summarise(experiment, records) if entry.values]
     same = [entry for entry in entries if graph is not None and normalised(entry.graph) == normalised(graph)]
     entries, across = same or entries, experiment.across
     run: dict[str, Any] = {"name": experiment.name, "charts": [], "tables": [], "panels": 0}
@@ -50,7 +52,7 @@ def _run(experiment: Experiment, records: Sequence[Mapping[str, Any]], graph: st
     panels = _panels(entries, across)
     for place, (panel, members) in enumerate(list(panels.items())[:PANELS]):
         ticks, series = _lines(experiment, across, members)
-        metric, axis = _metric(experiment), AXES.get(across, across)
+        metric, axis = _metric(experiment, members[0].metric), AXES.get(across, across)
         if across in NAMES:
             run["tables"].append(_level_table(f"{panel}: {metric}", ticks, series))
         else:
@@ -61,16 +63,16 @@ def _run(experiment: Experiment, records: Sequence[Mapping[str, Any]], graph: st
     return run | {"panels": len(panels)}
 
 
-def _metric(experiment: Experiment) -> str:
+def _metric(experiment: Experiment, metric: str) -> str:
     """The metric's name with its unit."""
-    name = METRIC_NAMES.get(experiment.metric, experiment.metric)
-    return f"{name}, %" if METRICS.get(experiment.metric, 1) == 1 else name
+    return unit(experiment, metric).name.replace(metric, METRIC_NAMES.get(metric, metric))
 
 
-def _seeds(entries: Iterable[SummaryRow]) -> str:
-    counts = sorted({len(entry.values) for entry in entries})
+def _seeds(entries: Sequence[SummaryRow]) -> str:
+    counts = sorted({entry.seeds for entry in entries})
     many = counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
-    return f"Mean and standard deviation over {many}"
+    drawn = any(entry.seeds < len(entry.values) for entry in entries)
+    return f"Mean and standard deviation over {many}{' and their label draws' if drawn else ''}"
 
 
 def _panels(entries: Sequence[SummaryRow], across: str) -> dict[str, list[SummaryRow]]:
@@ -96,8 +98,8 @@ def _panels(entries: Sequence[SummaryRow], across: str) -> dict[str, list[Summar
             for place, (name, value) in enumerate(zip(names, others, strict=True))
             if len({other[place] for other in near}) > 1
         ]
-        title = ", ".join([graph, *([] if nodes is None else [f"{nodes} nodes"]), *differing])
-        found[title] = [entry for entry in entries if belongs(entry, graph, nodes, others)]
+        heading = ", ".join([title(graph), *([] if nodes is None else [f"{nodes} nodes"]), *differing])
+        found[heading] = [entry for entry in entries if belongs(entry, graph, nodes, others)]
     return found
 
 
@@ -116,7 +118,7 @@ def _lines(
     series = []
     for name, members in methods.items():
         points = [
-            (place, *mean_std(entry.values.values()))
+            (place, *mean_std([unit(experiment, entry.metric).factor * v for v in entry.values.values()]))
             for value, place in places.items()
             for entry in members
             if entry.level(across) in (value, None if across in ANY else value)
@@ -145,12 +147,15 @@ def _level_table(title: str, ticks: Sequence[tuple[float, str]], series: Sequenc
 
 
 def _table(experiment: Experiment, entries: Sequence[SummaryRow]) -> NumberTable:
-    digits = METRICS.get(experiment.metric, 1)
     rows = []
     for entry in entries:
+        factor, digits, _ = unit(experiment, entry.metric)
+        values = [factor * value for value in entry.values.values()]
+        pairs = [factor * value for value in entry.less_control.values.values()] if entry.less_control else []
         nodes = NONE if entry.nodes is None else str(entry.nodes)
-        pairs = spread(*mean_std(entry.pairs), digits) if entry.pairs else NONE
-        mean = spread(*mean_std(entry.values.values()), digits)
-        rows.append([entry.graph, entry.name.replace("_", " "), nodes, mean, pairs, len(entry.values)])
-    head = ["graph", "method", "nodes", _metric(experiment), "less the best control", "seeds"]
+        less = spread(*mean_std(pairs), digits) if pairs else NONE
+        name = entry.name.replace("_", " ")
+        rows.append([title(entry.graph), name, nodes, spread(*mean_std(values), digits), less, entry.seeds])
+    metrics = list(dict.fromkeys(_metric(experiment, entry.metric) for entry in entries))
+    head = ["graph", "method", "nodes", "; ".join(metrics), "less the best control", "seeds"]
     return NumberTable(experiment.title, head, rows, 2)

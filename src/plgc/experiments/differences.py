@@ -1,0 +1,58 @@
+"""Differences between methods, paired: on the same seeds and the same label draws, with 95 % intervals."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scipy.special import stdtrit
+
+
+class Draw(NamedTuple):
+    """One of the values that are averaged: its seed, and that of its labels."""
+
+    seed: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a method has more than the best of some others, on the same seeds and label draws.
+
+    Attributes:
+        other: the one of them with the highest mean on the draws that all of them have.
+        values: differences to it, draw by draw.
+    """
+
+    other: str
+    values: Mapping[Draw, float]
+
+    @property
+    def mean(self) -> float:
+        """Over all draws."""
+        return statistics.fmean(self.values.values())
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %, by Student's t over the means of the seeds: draws of one seed share a condensed graph."""
+        by_seed: dict[int, list[float]] = {}
+        for draw, value in self.values.items():
+            by_seed.setdefault(draw.seed, []).append(value)
+        means = [statistics.fmean(values) for values in by_seed.values()]
+        if len(means) < 2:
+            return None
+        half = float(stdtrit(len(means) - 1, 0.975)) * statistics.stdev(means) / len(means) ** 0.5
+        centre = statistics.fmean(means)
+        return centre - half, centre + half
+
+
+def less_best(values: Mapping[Draw, float], others: Mapping[str, Mapping[Draw, float]]) -> Difference | None:
+    """The difference to the best of the others; None where there is none, or no draw that all have in common."""
+    draws = sorted(set(values).intersection(*others.values()))
+    if not others or not draws:
+        return None
+    means = {name: statistics.fmean(found[draw] for draw in draws) for name, found in others.items()}
+    best = max(means, key=means.__getitem__)
+    return Difference(best, {draw: values[draw] - others[best][draw] for draw in draws})
