@@ -4,7 +4,7 @@ The types of a dataclass's fields are the declaration: ``int``, ``float``, ``str
 unions, ``tuple[X, ...]`` for lists, ``dict[str, X]``, other dataclasses, and ``Any`` for plain values of any kind.
 ``Annotated`` narrows them: :class:`Within` bounds a number, :class:`Size` the length of a list, a mapping or a text,
 :class:`Form` is what a text must look like, :class:`FreeText` lets it hold any character, and :class:`Since` says which
-schema added a field. A field without a default is required. Keys that are not declared are refused.
+schemas have a field. A field without a default is required. Keys that are not declared are refused.
 
 Limits hold where nothing is said: no number is NaN, infinite or beyond what float32 holds, whole numbers are exact in
 every reader of JSON, texts are short and printable, and nothing is nested deeply. So what is read can be computed
@@ -16,9 +16,10 @@ from __future__ import annotations
 import functools
 import re
 import reprlib
+import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -76,9 +77,10 @@ class FreeText:
 
 @dataclass(frozen=True)
 class Since:
-    """The first schema that has a field; earlier ones do not know it."""
+    """The first schema that has a field, and the last one; others do not know it."""
 
     schema: int
+    last: int = sys.maxsize
 
 
 Count = Annotated[int, Within(0)]
@@ -104,7 +106,7 @@ def read(kind: type[T], value: Any, *, schema: int = 0, where: str = "") -> T:
     if not isinstance(value, dict):
         raise SchemaError(f"{where or 'it'} is {reprlib.repr(value)}: an object is needed")
     found, declared = {}, _declared(kind)
-    known = [name for name, (_, since, _) in declared.items() if since <= max(schema, 1)]
+    known = [name for name, (_, since, _) in declared.items() if since.schema <= max(schema, 1) <= since.last]
     if unknown := sorted(str(key) for key in value if key not in known):
         names = f"{where}." if where else ""
         raise SchemaError(f"{names}{reprlib.repr(unknown[0])} is unknown: known are {', '.join(known)[:400]}")
@@ -121,15 +123,22 @@ def read(kind: type[T], value: Any, *, schema: int = 0, where: str = "") -> T:
         raise SchemaError(f"{where}: {error}" if where else str(error)) from error
 
 
+def named_tensors(tensors: Mapping[str, Any], *names: str) -> list[Any]:
+    """The tensors of these names, in this order; ValueError where one is missing or there is another."""
+    if tensors.keys() != set(names):
+        raise SchemaError(f"it has the tensors {', '.join(sorted(tensors))[:200]}, where {', '.join(names)} are needed")
+    return [tensors[name] for name in names]
+
+
 @functools.cache
-def _declared(kind: type) -> dict[str, tuple[Any, int, bool]]:
-    """The fields of a dataclass: type, the schema that added it, and whether it is required there."""
+def _declared(kind: type) -> dict[str, tuple[Any, Since, bool]]:
+    """The fields of a dataclass: type, the schemas that have it, and whether it is required there."""
     hints, found = typing.get_type_hints(kind, include_extras=True), {}
     for item in fields(kind):
         rules = getattr(hints[item.name], "__metadata__", ())
-        since = next((rule.schema for rule in rules if isinstance(rule, Since)), None)
+        since = next((rule for rule in rules if isinstance(rule, Since)), None)
         optional = item.default is not MISSING or item.default_factory is not MISSING
-        found[item.name] = hints[item.name], since or 1, since is not None or not optional
+        found[item.name] = hints[item.name], since or Since(1), since is not None or not optional
     return found
 
 
