@@ -62,7 +62,9 @@ def start(*arguments: object, first: str = "") -> subprocess.Popen[str]:
 
 @posix
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
+@pytest.mark.parametrize(
+    "name", ["default", "paper", "memory", "gcond-x"] if KILLS > 10 else ["default", "memory", "gcond-x"]
+)
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
     command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
