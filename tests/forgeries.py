@@ -116,8 +116,7 @@ def forged_file(draw: st.DrawFn, kind: type, tensors: dict[str, Tensor], descrip
 def _numbers(hint: type, rules: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     bounds = [rule for rule in rules if isinstance(rule, Within)]
     most = LARGEST_WHOLE if hint is int else LARGEST_FLOAT
-    low, high = (bounds[0].least, bounds[0].most) if bounds else (-most, most)
-    high = min(high, LARGEST_WHOLE) if hint is int and high >= LARGEST_FLOAT else high
+    low, high = (bounds[0].least, bounds[0].most or most) if bounds else (-most, most)
     near = [low, low + 1, high, high - 1, low - 1, (low + high) / 2, 0, 1, 2, 3]
     if hint is int:
         return st.one_of(st.sampled_from([int(value) for value in near]), st.integers(int(low), int(high)))

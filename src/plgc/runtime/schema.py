@@ -40,18 +40,22 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Within:
-    """The least and the largest value of a number; with ``above``, the least itself is excluded."""
+    """The least and the largest value of a number; with ``above``, the least itself is excluded.
+
+    Without ``most``, it is the largest that any number may be.
+    """
 
     least: float
-    most: float = LARGEST_FLOAT
+    most: float | None = None
     above: bool = False
 
-    def complaint(self, value: float) -> str | None:
+    def complaint(self, value: float, largest: float) -> str | None:
         """Why a number will not do; None where it will."""
-        if (value > self.least if self.above else value >= self.least) and value <= self.most:
+        most = largest if self.most is None else self.most
+        if (value > self.least if self.above else value >= self.least) and value <= most:
             return None
         bounds = f"{'above' if self.above else 'at least'} {self.least:g}"
-        return bounds if self.most >= LARGEST_WHOLE else f"{bounds} and at most {self.most:g}"
+        return f"{bounds} and at most {most:g}" if self.most is not None or value > most else bounds
 
 
 @dataclass(frozen=True)
@@ -207,9 +211,8 @@ def _sized(value: Any, kind: type, where: str, rules: tuple[Any, ...]) -> Any:
 def _number(value: Any, where: str, rules: tuple[Any, ...], words: str, kinds: tuple[type, ...], most: float) -> Any:
     if type(value) not in kinds:
         raise SchemaError(f"{where} is {reprlib.repr(value)}: {words} is needed")
-    bounds = [rule for rule in rules if isinstance(rule, Within)] or [Within(-most, most)]
-    for bound in (*bounds, Within(-LARGEST_FLOAT, LARGEST_FLOAT)):
-        if (complaint := bound.complaint(value)) is not None:
+    for bound in [rule for rule in rules if isinstance(rule, Within)] or [Within(-most)]:
+        if (complaint := bound.complaint(value, most)) is not None:
             raise SchemaError(f"{where} is {reprlib.repr(value)}: it must be {complaint}")
     return value
 
