@@ -142,7 +142,7 @@ def test_words_come_back_as_given(graph: Data, fitted: PLGCClassifier) -> None:
     model = quick().fit(graph, words)
     assert model.classes_.tolist() == sorted(names.tolist())
     order = [sorted(names.tolist()).index(name) for name in names]
-    np.testing.assert_allclose(model.predict_proba(graph)[:, order], fitted.predict_proba(graph), atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(graph)[:, order], fitted.predict_proba(graph), atol=1e-3)
     assert set(model.predict(graph)) <= set(names)
     assert model.score(graph, list(words)) == pytest.approx(fitted.score(graph))
     named = graph.clone()

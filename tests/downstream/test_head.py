@@ -84,7 +84,9 @@ def test_smoothing_is_the_dense_formula(steps: int, restart: float) -> None:
     expected = closed_form @ start.double().numpy()
     expected /= expected.sum(1, keepdims=True)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-6)
-    several = smooth(torch.stack([start, start.flip(1)], 1), graph, HeadSettings(smoothing_steps=steps, restart=restart))
+    several = smooth(
+        torch.stack([start, start.flip(1)], 1), graph, HeadSettings(smoothing_steps=steps, restart=restart)
+    )
     torch.testing.assert_close(several[:, 0], found)
     torch.testing.assert_close(several[:, 1], found.flip(1))
 

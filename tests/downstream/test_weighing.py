@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from head_graphs import CLASSES, edges, labels
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from head_graphs import CLASSES, edges, labels
 from plgc.downstream.regression import LinearMaps
 from plgc.downstream.weighing import (
     better_than_chance,

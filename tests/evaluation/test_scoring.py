@@ -238,9 +238,8 @@ def test_inductive_training_sees_training_nodes_alone(graph: Data) -> None:
 class Watched:
     """Propagated features that remember what they were shown."""
 
-    parts = {"x": 40}
-
     def __init__(self) -> None:
+        self.parts = {"x": 40}
         self.shown: list[Data] = []
 
     def prepare(self, graph: Data, _prepared: object = None) -> Inputs:

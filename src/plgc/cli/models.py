@@ -237,7 +237,9 @@ def _evaluate_text(result: dict[str, Any]) -> str:
         f"{', inductive' if result['inductive'] else ''}"
     )
     cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
-    return f"{setting}\n\n{table(rows)}\n\n{cost}"
+    words = (result.get("head") or {}).get("words")
+    found = f"the head found: {words}\n" if words else ""
+    return f"{setting}\n\n{table(rows)}\n\n{found}{cost}"
 
 
 def _sources_text(result: dict[str, Any]) -> str:

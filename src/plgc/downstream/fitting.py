@@ -28,6 +28,8 @@ from plgc.downstream.weighing import (
 )
 from plgc.sparse.adjacency import Adjacency
 
+ALONE = ("x",)  # the expert that sees no edge
+LEAST_STRENGTH = 0.05  # of self-training
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of σ, tried on validation labels
 SCALES = (0.5, 0.7, 1.0, 1.4, 2.0)  # of the logits, likewise: sharper predictions spread differently
 FIRM = 10.0  # times the penalty, of one more expert on all parts: where labels are many and say little it is better
@@ -57,7 +59,7 @@ def fit_head(
         adjacency: Â; None for a head that sees no edges.
         x: X as a dense matrix, [N, f], where it is none of the parts: how far predictions from X alone agree over the
             edges says, with few labels, how far to trust the edges. Without it nothing is presumed.
-        validation: indices of the nodes whose labels settle what the experts count; None where there are no such labels.
+        validation: indices of the nodes whose labels settle what the experts count; None where there are none.
         settings: penalty, smoothing, self-training.
     """
     settings = settings or HeadSettings()
@@ -87,49 +89,41 @@ def _few(
     adjacency: Adjacency | None,
     settings: HeadSettings,
 ) -> tuple[LinearMaps, float, dict[str, float]]:
-    """The map, σ and what was settled, from the given labels alone."""
-    groups = expert_groups(list(rows))
+    """The map, σ and what was settled, from the given labels alone; ``plain`` is X."""
+    groups, settled = expert_groups(list(rows)), dict[str, float]()
     known = {name: part.take(labelled) for name, part in rows.items()}
     wanted, weighting = F.one_hot(target, classes).float(), fold_weighting(target)
-    judge = adjacency is not None and plain is not None
-    trained = [*groups.values(), ("x",)] if judge and ("x",) not in groups.values() else list(groups.values())
-    if judge and "x" not in known:
+    trained, lean = list(groups.values()), 0.0
+    if adjacency is not None and plain is not None:
         known["x"] = plain.take(labelled)
-    found = fit_experts(known, trained, wanted, weighting, settings.penalty, settings.steps)
-    lean, settled = 0.0, dict[str, float]()
-    if judge:
-        alone = found[trained.index(("x",))]
-        settled["edge_agreement"] = edge_agreement(alone.maps.only(0).logits({"x": plain})[:, 0].softmax(1), adjacency)
+        trained += [] if ALONE in trained else [ALONE]
+    experts = fit_experts(known, trained, wanted, weighting, settings.penalty, settings.steps)
+    if adjacency is not None and plain is not None:
+        alone = experts[trained.index(ALONE)].maps.only(0).logits({"x": plain})[:, 0]
+        settled["edge_agreement"] = edge_agreement(alone.softmax(1), adjacency)
         lean = prior(settled["edge_agreement"])
-    experts, left = found[: len(groups)], left_out(weighting)
-    told = target[left]
-    seen = torch.stack([likelihood(held_out(one.logits.log_softmax(2), weighting), told) for one in experts])
-    weights = weigh_experts(list(groups), seen, lean)
+    experts, told = experts[: len(groups)], target[left_out(weighting)]
+    seen = [likelihood(held_out(one.logits.log_softmax(2), weighting), told) for one in experts]
+    weights = weigh_experts(list(groups), torch.stack(seen), lean)
     pooled = mix([one.maps for one in experts], weights)
-    own = pooled.logits(rows).log_softmax(2)
-    sigma = 0.0
+    own, sigma = pooled.logits(rows).log_softmax(2), 0.0  # [N, 1 + folds, C]
+    guessed = held_out(own[labelled], weighting)
     if adjacency is not None:
-        spread = smooth(own[:, 1:].exp(), adjacency, settings).clamp(min=TINY).log()
-        spread = held_out(torch.cat([own[labelled, :1], spread[labelled]], 1), weighting)
-        sigma = weigh_smoothing(held_out(own[labelled], weighting), spread, told, lean)
-        settled["smoothing"] = sigma
-    base = pooled.only(0)
+        spread = smooth(own[:, 1:].exp(), adjacency, settings)[labelled].clamp(min=TINY).log()
+        spread = held_out(torch.cat([own[labelled, :1], spread], 1), weighting)
+        sigma = settled["smoothing"] = weigh_smoothing(guessed, spread, told, lean)
+    strength = better_than_chance(guessed, told) if len(told) else 1.0
     if not settings.self_training or len(labelled) > FEW:
-        return base, sigma, settled
-    strength = better_than_chance(held_out(own[labelled], weighting), told) if len(told) else 1.0
+        return pooled.only(0), sigma, settled
     settled["self_training"] = strength
-    if strength < 0.05:
-        return base, sigma, settled
-    teaching = Teaching(
-        rows,
-        list(groups.values()),
-        weights,
-        labelled,
-        wanted,
-        settings.penalty,
-        lambda logits: mix_smoothed(logits, sigma, adjacency, settings),
-    )
-    return self_train(base, teaching.answer(own[:, 0]), teaching, strength), sigma, settled
+    if strength < LEAST_STRENGTH:
+        return pooled.only(0), sigma, settled
+
+    def answer(logits: Tensor) -> Tensor:
+        return mix_smoothed(logits, sigma, adjacency, settings)
+
+    teaching = Teaching(rows, list(groups.values()), weights, labelled, wanted, settings.penalty, answer)
+    return self_train(pooled.only(0), answer(own[:, 0]), teaching, strength), sigma, settled
 
 
 def _validated(
@@ -155,7 +149,7 @@ def _validated(
     if adjacency is not None:
         answers += [smooth(own.softmax(1), adjacency, settings)[some].clamp(min=TINY).log() for own in logits]
     weights = stack(torch.stack(answers), y[some]).view(-1, len(groups)).sum(0)
-    together = sum(w * own for w, own in zip(weights, logits, strict=True))
+    together = torch.tensordot(weights, torch.stack(logits), 1)
     scale, sigma = _scale_and_sigma(together, y, some, adjacency, settings)
     found = mix([one.maps for one in experts], weights * scale)
     if adjacency is None:

@@ -35,7 +35,7 @@ class HeadSettings:
     """
 
     penalty: float = 0.04
-    steps: int = 150
+    steps: int = 100
     smoothing_steps: int = 10
     restart: float = 0.1
     self_training: bool = True

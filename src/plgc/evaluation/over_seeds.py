@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import resolve_combination
+from plgc.downstream.head import describe_head
 from plgc.evaluation.scoring import learn, score
 from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import bare_graph
@@ -75,7 +76,8 @@ def evaluate(
 
     Returns:
         Plain values: every metric with ``mean``, ``std`` and ``values``; ``controls``, the same for each of
-        :data:`CONTROLS`, which also has its main metric's numbers at the top; and how it was measured.
+        :data:`CONTROLS`, which also has its main metric's numbers at the top; ``head``, what the head for nodes
+        settled about parts and smoothing, and in words; and how it was measured.
 
     Example:
         >>> import plgc
@@ -100,6 +102,7 @@ def evaluate(
     protocol = Protocol(task, shots, labels, inductive=seen.nodes == "train")
     main = MAIN_METRIC[task]
     runs: list[dict[str, dict[str, float]]] = []
+    settled: list[dict[str, float]] = []
     graph = Data()
     for seed in range(first_seed, first_seed + seeds):
         graph = graph_for(source, seen, split, seed)
@@ -110,7 +113,10 @@ def evaluate(
         common: dict[str, Any] = {"kind": kind, "seed": seed, "device": device, "prepared": prepared}
         models = {"plgc": learn("plgc", case, condensed, combine=combine, weights=weights, **common)}
         models |= {name: learn(name, case, **common) for name in CONTROLS}
-        runs.append({name: score(m, case, task, seed=seed, on=on, prepared=prepared) for name, m in models.items()})
+        how: dict[str, Any] = {"seed": seed, "on": on, "prepared": prepared}
+        settled.append({})
+        scores = {"plgc": score(models.pop("plgc"), case, task, **how, settled=settled[-1])}
+        runs.append(scores | {name: score(model, case, task, **how) for name, model in models.items()})
         if progress:
             progress(f"seed {seed}: {main} {runs[-1]['plgc'][main]:.4g}", len(runs), seeds)
     summary = {name: summarize([run[name] for run in runs]) for name in runs[0]}
@@ -132,9 +138,18 @@ def evaluate(
         "split": graph.split_origin,
         **summary["plgc"],
         "controls": {name: {**summary[name][main], **summary[name]} for name in CONTROLS},
+        "head": describe_settled(settled),
         "seconds": time.perf_counter() - start,
         "bytes": sum(len(part.to_bytes()) for part in condensed),
     }
+
+
+def describe_settled(settled: Sequence[dict[str, float]]) -> dict[str, Any] | None:
+    """What the heads of all seeds settled, on average, and in words; None where nothing had to be settled."""
+    if not settled or not settled[0]:
+        return None
+    means = {name: statistics.fmean(one[name] for one in settled) for name in settled[0]}
+    return {**means, "words": describe_head(means)}
 
 
 def common_seen(condensed: Sequence[CondensedGraph]) -> Seen:
