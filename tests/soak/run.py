@@ -21,6 +21,7 @@ JOBS = (  # the longest first: two run side by side
     ("cli/test_forged_commands.py", "-k", "evaluate or condense"),
     ("cli/test_forged_commands.py", "-k", "not evaluate and not condense"),
     ("runtime/test_forged_files.py",),
+    ("graphs/test_extreme_graphs.py",),
     ("runtime/test_nothing_lost.py",),
     ("runtime/test_damaged_files.py",),
     ("graphs/formats/test_tables_fuzz.py",),
@@ -34,6 +35,7 @@ COUNTS = {
     "PLGC_FUZZ": 28_000,  # damaged files of ours, and as many tables
     "PLGC_FORGED": 20_000,  # files that are well-formed and wrong on purpose, over all readers
     "PLGC_COMMANDS": 200,  # of them in each command
+    "PLGC_GRAPHS": 2_000,  # graphs at the edge of what numbers can hold
     "PLGC_KILLS": 50,  # of each method
 }
 TABLES = 5  # kinds of tables that graphs/formats/test_tables_fuzz.py shares its count among
