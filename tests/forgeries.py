@@ -6,21 +6,32 @@ limits: such a file passes simple checks and reaches what comes after them. The 
 
 from __future__ import annotations
 
+import os
 import types
 import typing
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import torch
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from plgc.runtime.container import container_bytes
-from plgc.runtime.schema import LARGEST_FLOAT, LARGEST_WHOLE, Form, FreeText, Size, Within
+from plgc.runtime.schema import LARGEST_FLOAT, LARGEST_WHOLE, Absent, Form, FreeText, Size, Within
 
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 EVIL = ("", "\x1b[2J", "\u202e", "=1+1", "<b>", "a" * 20_000, "../x", "\0", "x\ny", "default", "gcn", "learned")
 WRONG = (None, True, -1, 0, 1.5, 2**63, 2**64, 10**30, 1e308, float("nan"), [], [1], {}, {"x": 1}, *EVIL)
 LARGE = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-30, 1e10, 1e15, 1e20, -1e30, 3.4e38, -3.4e38)
+
+
+def tries(variable: str, usual: int, shared: int = 1) -> settings:
+    """So many tries, the same ones every time; where the variable is set, as many as it says, and others every time."""
+    given = os.environ.get(variable)
+    count = int(given or usual) // shared + (shared > 1)
+    fixed = given is None
+    return settings(max_examples=count, deadline=None, database=None, derandomize=fixed, suppress_health_check=SLOW)
 
 
 def values(hint: Any, rules: tuple[Any, ...] = ()) -> st.SearchStrategy[Any]:
@@ -29,7 +40,7 @@ def values(hint: Any, rules: tuple[Any, ...] = ()) -> st.SearchStrategy[Any]:
     if origin is Annotated:
         return values(arguments[0], (*rules, *hint.__metadata__))
     if origin in (Union, types.UnionType):
-        return st.one_of(*(values(part, rules) for part in arguments))
+        return st.one_of(*(values(part, rules) for part in arguments if part is not Absent))
     if origin is Literal:
         return st.sampled_from(arguments)
     if hint is type(None):

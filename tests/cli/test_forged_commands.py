@@ -5,16 +5,15 @@ nothing that was forged steers a terminal. ``PLGC_COMMANDS`` sets how many files
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
-from forgeries import forged, forged_file, read_back
+from forgeries import forged, forged_file, read_back, tries
 from mutations import split
 from plgc.artifact.description import Description
 from plgc.downstream.model_file import ModelDescription
@@ -23,7 +22,6 @@ from plgc.graphs import citation_graph, save_npz
 from plgc.runtime.text import UNPRINTABLE
 from plgc.sources.manifest import ManifestFile
 
-COUNT = int(os.environ.get("PLGC_COMMANDS", "6"))
 SECONDS = 60.0  # of computing that one command may take
 TAKEN = {  # by the command: what is forged, and how it is given
     "inspect": ("condensed", ["inspect", "{file}"]),
@@ -103,13 +101,7 @@ def test_forged_files_in_commands(name: str, made: dict[str, Path], run: Callabl
     arguments = [word.format(**names, out=tmp_path / "out") for word in given_as]
     codes = {0: 0, 1: 0, 2: 0}
 
-    @settings(
-        max_examples=COUNT,
-        deadline=None,
-        database=None,
-        derandomize="PLGC_COMMANDS" not in os.environ,
-        suppress_health_check=list(HealthCheck),
-    )
+    @tries("PLGC_COMMANDS", 6)
     @given(content=forgeries(kind, source))
     def attempt(content: bytes) -> None:
         (place / source.name).write_bytes(content)

@@ -6,22 +6,21 @@ Whatever is written holds numbers alone. ``PLGC_GRAPHS`` sets how many are tried
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import plgc
+from forgeries import tries
 from plgc.downstream.backbone import BackboneSettings
 from plgc.runtime.errors import PLGCError
 from quick import PLAIN, quick
 
-COUNT = int(os.environ.get("PLGC_GRAPHS", "60"))
 SECONDS = 60.0  # of computing that one graph may take
 SMALL = quick(4, hidden=4, rounds=1, epochs=2, plain=PLAIN)
 FEATURES = (0.0, 1.0, -1.0, 1e-45, 1e-30, 1e-8, 1e10, 1e18, 1e20, 1e30, 3e38, -3e38, 1e300, float("nan"), float("inf"))
@@ -59,13 +58,7 @@ def graphs(draw: st.DrawFn) -> dict[str, Any]:
 def test_extreme_graphs(tmp_path: Path) -> None:
     count = {"condensed": 0, "refused": 0}
 
-    @settings(
-        max_examples=COUNT,
-        deadline=None,
-        database=None,
-        derandomize="PLGC_GRAPHS" not in os.environ,
-        suppress_health_check=list(HealthCheck),
-    )
+    @tries("PLGC_GRAPHS", 60)
     @given(arrays=graphs(), nodes=st.integers(2, 5), seed=st.integers(0, 3))
     def attempt(arrays: dict[str, Any], nodes: int, seed: int) -> None:
         start = time.process_time()

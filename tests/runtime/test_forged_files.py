@@ -5,17 +5,16 @@ be written and read again. ``PLGC_FORGED`` sets how many are tried, of all reade
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import plgc
-from forgeries import all_finite, forged, forged_file, read_back
+from forgeries import all_finite, forged, forged_file, read_back, tries
 from mutations import split
 from plgc.artifact.description import Description
 from plgc.downstream.backbone import BackboneSettings
@@ -29,7 +28,6 @@ from plgc.runtime.errors import PLGCError
 from plgc.sources.manifest import ManifestFile, open_sources
 from quick import PLAIN, quick
 
-COUNT = int(os.environ.get("PLGC_FORGED", "420"))
 KINDS = ("condensed", "labelled", "node model", "link model", "checkpoint", "manifest", "records")
 DECLARED = {"condensed": Description, "labelled": Description, "checkpoint": CheckpointDescription}
 CELL = Cell("table3", "cora", "plgc", 35, "default", 0, "node")
@@ -96,13 +94,7 @@ def test_forged_files(kind: str, valid: dict[str, Path], tmp_path: Path) -> None
     path: Any = folder / source.name
     open_again(kind, path)  # the file itself is sound
 
-    @settings(
-        max_examples=COUNT // len(KINDS) + 1,
-        deadline=None,
-        database=None,
-        derandomize="PLGC_FORGED" not in os.environ,
-        suppress_health_check=list(HealthCheck),
-    )
+    @tries("PLGC_FORGED", 420, shared=len(KINDS))
     @given(content=forgeries(kind, source))
     def attempt(content: bytes) -> None:
         path.write_bytes(content)

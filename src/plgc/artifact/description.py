@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
-from plgc.runtime.schema import Count, Positive, Seed64, Share, Since, Size, Within, Word, read
+from plgc.runtime.schema import ABSENT, Absent, Count, Positive, Seed64, Share, Since, Size, Within, Word, read
 
 CHANNELS = ("edges", "plain")
 MANY_CLASSES = 10_000  # classes that a file may have whatever its size: a network has an output for each
@@ -34,21 +34,21 @@ class ChosenRecord:
 
     branches: tuple[BranchRecord, ...] = ()
     agreement: float | None = None
-    batch_nodes: Positive | None = None
+    batch_nodes: Positive | Absent = ABSENT
 
 
 @dataclass(frozen=True)
 class SettingsRecord:
     """Settings that are read again; all others are only shown."""
 
-    preset: Annotated[str, Size(1, 100)] | None = None
+    preset: Annotated[str, Size(1, 100)] | Absent = ABSENT
     min_cluster: Positive = 1
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
-    clip: Annotated[float, Within(0, above=True)] | None = None
-    noise: Annotated[float, Within(0)] | None = None
+    clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
+    noise: Annotated[float, Within(0)] | Absent = ABSENT
 
     def __post_init__(self) -> None:
-        if (self.clip is None) != (self.noise is None):
+        if (self.clip is ABSENT) != (self.noise is ABSENT):
             raise ValueError("clip and noise go together, one of them is missing")
 
 
@@ -56,10 +56,10 @@ class SettingsRecord:
 class SourceRecord:
     """Counts of the original graph."""
 
-    nodes: Positive | None = None
-    edges: Count | None = None
-    features: Positive | None = None
-    halo: Count | None = None
+    nodes: Positive | Absent = ABSENT
+    edges: Count | Absent = ABSENT
+    features: Positive | Absent = ABSENT
+    halo: Count | Absent = ABSENT
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,14 @@ from typing import Annotated, Any
 
 from plgc._version import __version__
 from plgc.experiments.grid import Cell
+from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError
-from plgc.runtime.schema import Count, Form, FreeText, SchemaError, Within, Word, read
+from plgc.runtime.schema import ABSENT, Absent, Count, Form, FreeText, SchemaError, Within, Word, read
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
+MOST_DRAWS = 1000  # label draws of a cell
 Spent = Annotated[float, Within(0)]  # seconds
 # Records from before they came have none.
 LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric")
@@ -35,9 +37,9 @@ class Record:
     """
 
     cell: Cell
-    metrics: dict[str, float] | None = None
-    error: Annotated[str, FreeText()] | None = None
-    values: dict[str, tuple[float, ...]] | None = None
+    metrics: dict[str, float] | Absent = ABSENT
+    error: Annotated[str, FreeText()] | Absent = ABSENT
+    values: dict[str, tuple[float, ...]] | Absent = ABSENT
     clean_labels: Count | None = None
     learn_seconds: Spent | None = None
     learn_peak_memory_bytes: Count | None = None
@@ -61,8 +63,15 @@ class Record:
     python: Word | None = None
 
     def __post_init__(self) -> None:
-        if (self.metrics is None) == (self.error is None):
+        if (self.metrics is ABSENT) == (self.error is ABSENT):
             raise ValueError("it needs either metrics or an error")
+        draws = self.cell.draws
+        if self.cell.method not in METHODS:
+            raise ValueError(f"there is no method {self.cell.method[:100]!r}")
+        if draws is not None and not 1 <= draws <= MOST_DRAWS:
+            raise ValueError(f"cell.draws is {draws}: it must be at least 1 and at most {MOST_DRAWS}")
+        if not isinstance(self.values, Absent) and any(len(found) != (draws or 1) for found in self.values.values()):
+            raise ValueError(f"values are not of {draws or 1} label draw(s)")
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:

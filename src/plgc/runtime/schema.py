@@ -4,7 +4,8 @@ The types of a dataclass's fields are the declaration: ``int``, ``float``, ``str
 unions, ``tuple[X, ...]`` for lists, ``dict[str, X]``, other dataclasses, and ``Any`` for plain values of any kind.
 ``Annotated`` narrows them: :class:`Within` bounds a number, :class:`Size` the length of a list, a mapping or a text,
 :class:`Form` is what a text must look like, :class:`FreeText` lets it hold any character, and :class:`Since` says which
-schemas have a field. A field without a default is required. Keys that are not declared are refused.
+schemas have a field. A field without a default is required, one of ``X | Absent`` may be left out, and only one of
+``X | None`` may be null. Keys that are not declared are refused.
 
 Limits hold where nothing is said: no number is NaN, infinite or beyond what float32 holds, whole numbers are exact in
 every reader of JSON, texts are short and printable, and nothing is nested deeply. So what is read can be computed
@@ -87,6 +88,11 @@ class Since:
     last: int = sys.maxsize
 
 
+class Absent:
+    """The type of a field that a description may leave out, but not give as null: ``X | Absent = ABSENT``."""
+
+
+ABSENT = Absent()
 Count = Annotated[int, Within(0)]
 Positive = Annotated[int, Within(1)]
 Share = Annotated[float, Within(0, 1)]
@@ -179,7 +185,7 @@ def _one_of(hints: tuple[Any, ...], value: Any, where: str, rules: tuple[Any, ..
     """A union: None, or the first of the others that takes the value; the last one's complaint where none does."""
     if value is None and type(None) in hints:
         return None
-    others = [hint for hint in hints if hint is not type(None)]
+    others = [hint for hint in hints if hint not in (type(None), Absent)]
     for hint in others[:-1]:
         try:
             return _checked(hint, value, where, rules, depth)

@@ -22,7 +22,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.runtime.container import check_format
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.files import write_atomically
-from plgc.runtime.schema import Count, Digest, Positive, SchemaError, Seed64, Size, Within, Word, read
+from plgc.runtime.schema import ABSENT, Absent, Count, Digest, Positive, SchemaError, Seed64, Size, Within, Word, read
 
 MANIFEST = "manifest.json"
 FORMAT = "plgc-sources"
@@ -64,12 +64,18 @@ class Partition:
     how: Literal["random", "metis", "skewed"]
     halo: Annotated[int, Within(0, 1_000_000)]
     seed: Seed64
-    alpha: Annotated[float, Within(0, above=True)] | None = None
-    edges: Count | None = None
-    edges_cut: Count | None = None
+    alpha: Annotated[float, Within(0, above=True)] | Absent = ABSENT
+    edges: Count | Absent = ABSENT
+    edges_cut: Count | Absent = ABSENT
 
     def __post_init__(self) -> None:
-        if (self.edges is None) != (self.edges_cut is None) or (self.edges_cut or 0) > (self.edges or 0):
+        if isinstance(self.edges, Absent) != isinstance(self.edges_cut, Absent):
+            raise ValueError("edges and edges_cut go together, one of them is missing")
+        if (
+            not isinstance(self.edges, Absent)
+            and not isinstance(self.edges_cut, Absent)
+            and self.edges_cut > self.edges
+        ):
             raise ValueError(f"{self.edges_cut} of {self.edges} edges are said to be cut")
 
 
