@@ -156,7 +156,7 @@ def test_a_disk_that_is_full_at_the_end_costs_neither_the_old_file_nor_the_work(
 ) -> None:
     output = tmp_path / "c.safetensors"
     output.write_bytes(b"old")
-    command = ["condense", str(graph), "--nodes", "9", "-o", str(output)]
+    command = ["condense", str(graph), "--nodes", "9", "-o", str(output), "--force"]
     with monkeypatch.context() as patch:
         real = os.replace
 
