@@ -4,9 +4,10 @@
 
 Parts: (a) propagation beside the copy bandwidth and PyG's GCNConv, (b) a condensation beside one whole-graph training,
 (c) rebuilding from the file and training a head beside the same, (d) other methods that condense, (e) growth over four
-sizes, (g) a generated graph of Reddit's size, from disk. Every measurement runs in a process of its own and reports its
-peak memory (f). Each part adds a line to the records, with commit and machine. With ``--quick`` all but (a) run on
-small generated graphs, three minutes in all. On a GPU (a) takes a graph of two million nodes, well beyond its cache.
+sizes, (g) a generated graph of Reddit's size, from disk, (h) the head beside that of version 0.1. Each measurement runs
+in a process of its own and reports its peak memory (f). Each part adds a line to the records, with commit and machine.
+With ``--quick`` all but (a) run on small generated graphs, three minutes in all. On a GPU (a) takes a graph of two
+million nodes, well beyond its cache.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ PARTS = {
     "d": "methods",
     "e": "growth",
     "g": "reddit_sized",
+    "h": "finetuning",
 }
 MEMORY = "4GiB"  # allowed on a CPU: small graphs fit, those of arxiv's size are trained on in batches
 REDDIT_MEMORY = "12GiB"
@@ -70,7 +72,7 @@ def plan(quick: bool, device: str) -> Plan:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small graphs, three minutes on two cores")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, as in a,b,c (c needs b)")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, as in a,b,c (c and h need b)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "bench.jsonl")
     arguments = parser.parse_args()
@@ -78,8 +80,8 @@ def main() -> None:
     unknown = [part for part in chosen if part not in PARTS]
     if unknown:
         parser.error(f"unknown part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
-    if "c" in chosen and "b" not in chosen:
-        parser.error("part c opens the file that part b makes: give b,c")
+    if {"c", "h"} & set(chosen) and "b" not in chosen:
+        parser.error("parts c and h open the file that part b makes: give b too")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(
@@ -192,6 +194,16 @@ class Bench:
             found["condensing_bfloat16"] = half
             self._line("condensing in bfloat16", _took(half))
         self._keep("reddit_sized", "generated", found)
+
+    def finetuning(self) -> None:
+        """(h)."""
+        graph = self.sizes.graph
+        found = run_child("finetuning", graph=graph, device=self.device, file=self.file, repeats=3)
+        self._title(f"(h) a head for nodes, CPU-seconds beside the head of version 0.1, {graph}")
+        for name, words in (("few", "three labels per class"), ("all", "all training labels")):
+            times = f"{found[f'{name}_seconds']:.2f} s / {found[f'{name}_earlier_seconds']:.2f} s"
+            self._line(words, f"{times}: {found[f'{name}_ratio']:.1f}×")
+        self._keep("finetuning", graph, found)
 
     def _title(self, words: str) -> None:
         print(f"\n{words}", flush=True)

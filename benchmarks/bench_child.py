@@ -26,6 +26,7 @@ def run_child(task: str, limit: float | None = None, **arguments: Any) -> dict[s
 
 def main() -> None:
     from bench_condensing import measure_condensing, measure_generating, measure_method, measure_rebuilding
+    from bench_finetuning import measure_finetuning
     from bench_propagation import measure_propagation
     from bench_training import measure_training
     from plgc.runtime.provenance import peak_memory
@@ -36,6 +37,7 @@ def main() -> None:
         "condensing": measure_condensing,
         "generating": measure_generating,
         "rebuilding": measure_rebuilding,
+        "finetuning": measure_finetuning,
         "method": measure_method,
     }
     arguments = json.loads(sys.argv[2])

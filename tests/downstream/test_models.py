@@ -163,7 +163,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(link_model: plgc.LinkModel, tm
         with pytest.raises(ArtifactError, match=f"is damaged: .*{reason}"):
             plgc.load_model(path)
 
-    refused({**tensors, "head.weight": torch.zeros(3)}, header, r"the head has shape \(3,\), the backbone gives 664")
+    refused({**tensors, "head.weight": torch.zeros(3)}, header, r"the head has shape \(3,\), the backbone gives \d+")
     refused({**tensors, "head.bias": torch.tensor(float("nan"))}, header, "NaN or infinite")
     refused({**tensors, "head.weight": tensors["head.weight"].double()}, header, "is torch.float64, not float32")
     refused({**tensors, "tail": torch.zeros(3)}, header, "its tensor 'tail' is unknown")

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.evaluation import over_seeds as evaluation
-from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, evaluate, summarize
+from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, describe_settled, evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import (
     citation_graph,
@@ -358,3 +358,12 @@ def test_what_cannot_be_evaluated_is_refused(graph: Data, everything: plgc.Conde
         evaluate([everything], graph, task="graph")
     with pytest.raises(GraphError, match="40 features per node, the graph has 30"):
         evaluate([everything], citation_graph(nodes=NODES, classes=3, features=30))
+
+
+def test_what_the_head_settled_is_told_in_words() -> None:
+    settled = [{"smoothing": 0.9, "weight_of_edges": 0.8}, {"smoothing": 0.7, "weight_of_edges": 0.6}]
+    told = describe_settled(settled)
+    assert told is not None
+    assert told["smoothing"] == pytest.approx(0.8)
+    assert told["words"].startswith("the edges help here: 70% of the weight")
+    assert describe_settled([{}, {}]) is None

@@ -75,9 +75,7 @@ def test_bounds_are_those_of_the_theory(page: str, condensed: plgc.CondensedGrap
     assert f"Noise σ within clusters (from below) {number(theory.sigma)}" in text
     share = plain(percent(theory.normalized.recovered / theory.points, 3))
     assert f"{share} of {whole(theory.points)}" in text
-    for name, values in condensed.curves.items():
-        if not values:
-            continue
+    for name, values in ((name, values) for name, values in condensed.curves.items() if values):
         assert f"{name.replace('_', ' ')}: {number(values[0])} to {number(values[-1])}" in text
 
 
