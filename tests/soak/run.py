@@ -21,7 +21,7 @@ JOBS = (  # the longest first: two run side by side
     ("cli/test_forged_commands.py", "-k", "evaluate or condense"),
     ("cli/test_forged_commands.py", "-k", "not evaluate and not condense"),
     ("runtime/test_forged_files.py",),
-    ("graphs/test_extreme_graphs.py",),
+    ("test_extreme_graphs.py",),
     ("runtime/test_nothing_lost.py",),
     ("runtime/test_damaged_files.py",),
     ("graphs/formats/test_tables_fuzz.py",),
@@ -35,7 +35,7 @@ COUNTS = {
     "PLGC_FUZZ": 28_000,  # damaged files of ours, and as many tables
     "PLGC_FORGED": 20_000,  # files that are well-formed and wrong on purpose, over all readers
     "PLGC_COMMANDS": 200,  # of them in each command
-    "PLGC_GRAPHS": 2_000,  # graphs at the edge of what numbers can hold
+    "PLGC_EXTREME": 2_000,  # graphs at the edge of what numbers can hold
     "PLGC_KILLS": 50,  # of each method
 }
 TABLES = 5  # kinds of tables that graphs/formats/test_tables_fuzz.py shares its count among
@@ -77,6 +77,7 @@ def summary(output: str, fuzz: int, seconds: float) -> list[str]:
         )
     ]
     forged = re.findall(r"(forged|commands): (.+): (\d+) files, (\d+) (?:taken as valid|worked), (\d+) refused", output)
+    extreme = re.findall(r"extreme: (\d+) graphs, (\d+) work, (\d+) refused", output)
     kills = [json.loads(text) for text in re.findall(r"kills: (\{.*\})", output)]
     ours = sum(row[1] for row in found if row[0] != "npz")
     archives = sum(row[1] for row in found if row[0] == "npz")
@@ -88,6 +89,10 @@ def summary(output: str, fuzz: int, seconds: float) -> list[str]:
     rows += [
         f"{name:<24} {tried:>7} forged     {good:>6} {'valid' if way == 'forged' else 'worked'}  {refused:>7} refused"
         for way, name, tried, good, refused in forged
+    ]
+    rows += [
+        f"{'extreme graphs':<24} {tried:>7} tried      {good:>6} worked  {refused:>7} refused"
+        for tried, good, refused in extreme
     ]
     rows += [
         f"{run['what']:<24} {run['kills']:>7} kills      {run['within_writing']:>6} within the writing of a file, "
