@@ -104,8 +104,8 @@ def summary(output: str, fuzz: int, seconds: float) -> list[str]:
         given[way] += int(tried)
     last = (
         f"{ours} mutations of our own files, {archives} of npz, {tables} of tables and GraphML, {given['forged']} "
-        f"forged files in readers and {given['commands']} in commands: each worked or was refused with a message of ours; "
-        f"{total} kills, no byte different; {seconds / 60:.0f} minutes"
+        f"forged files in readers and {given['commands']} in commands: each worked or was refused with a message of "
+        f"ours; {total} kills, no byte different; {seconds / 60:.0f} minutes"
     )
     return ["soak: passed", *rows, last]
 
