@@ -117,9 +117,10 @@ class CondensedGraph:
         Raises:
             ArtifactError: it could not be opened again: it holds NaN, or its parts do not fit.
         """
+        content = self.to_bytes()
         if problem := _problem(self):
             raise ArtifactError(f"{path} is not written: {problem}")
-        return write_atomically(path, self.to_bytes())
+        return write_atomically(path, content)
 
     def to_bytes(self) -> bytes:
         """The file's content. Equal condensed graphs give equal bytes."""
