@@ -10,6 +10,7 @@ from plgc.graphs.derive import checked_mark
 from plgc.runtime.schema import ABSENT, Absent, Count, Positive, Seed64, Share, Since, Size, Within, Word, read
 
 CHANNELS = ("edges", "plain")
+EDGE_FREE = "mlp"  # the kind of encoder that sees no edges, as in plgc.method, which is below this package
 MANY_CLASSES = 10_000  # classes that a file may have whatever its size: a network has an output for each
 Width = Annotated[int, Within(1, 2**31 - 1)]
 Plain = dict[str, Any]
@@ -80,7 +81,7 @@ class Description:
     source: dict[str, int]
     fingerprint: Word | None
     method: Annotated[Word, Since(2)] = "plgc"
-    seen: Annotated[Plain, Since(2)] = None  # pyright: ignore[reportAssignmentType]
+    seen: Annotated[Plain | Absent, Since(2)] = ABSENT
     num_classes: Annotated[Width | None, Since(2)] = None
     checksum: Annotated[str, Since(3)] = ""
     channels: Annotated[tuple[Literal["edges", "plain"], ...], Since(4)] = ()
@@ -95,7 +96,7 @@ class Description:
     @property
     def what_was_seen(self) -> Seen:
         """``seen`` as an object; of a file of schema 1, all."""
-        if self.seen is None:
+        if isinstance(self.seen, Absent):
             return ALL
         seen = Seen.from_dict(self.seen)
         _ = None if seen.derived is None else checked_mark(seen.derived)
@@ -119,7 +120,7 @@ class Description:
         widths = tuple(branch.width for branch in branches)
         if widths != self.blocks:
             raise ValueError(f"its encoders are {widths} wide, its blocks of pseudo-labels {self.blocks}")
-        kinds = tuple("plain" if branch.kind == "mlp" else "edges" for branch in branches)
+        kinds = tuple("plain" if branch.kind == EDGE_FREE else "edges" for branch in branches)
         if self.schema >= 4 and kinds != self.channels:
             raise ValueError(f"its encoders are of the channels {kinds}, its blocks of {self.channels}")
 
