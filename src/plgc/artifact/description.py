@@ -22,11 +22,11 @@ class BranchRecord:
     """An encoder as the file records it: :class:`plgc.method.settings.Branch`."""
 
     kind: Word
-    hidden: Width
     width: Width
     layers: Width
     edge_drop: Share
     feature_mask: Share
+    hidden: Width | Absent = ABSENT  # the first version had one width for every layer
 
 
 @dataclass(frozen=True)
