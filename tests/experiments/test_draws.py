@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from plgc.downstream.embedder import Embedder
+from plgc.evaluation.kept import KeptEmbedding, with_learned_part
 from plgc.evaluation.scoring import learn, score
 from plgc.experiments import cell as cell_module
 from plgc.experiments import shared as shared_module
@@ -16,7 +17,7 @@ from plgc.experiments import store as store_module
 from plgc.experiments.grid import Cell, Choice, cells, label_seeds, narrow
 from plgc.experiments.records import identity, read_records
 from plgc.experiments.run import RunOptions, run_experiment
-from plgc.experiments.shared import KeptEmbedding, SharedGraph, shared_graph, with_learned_part
+from plgc.experiments.shared import SharedGraph, shared_graph
 from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.graphs import citation_graph, load_graph, save_npz
 from plgc.graphs.views.protocol import Protocol, draw_case

@@ -227,6 +227,7 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     metrics = [name for name in METRICS if name in result]
     rows: list[list[str]] = [["", *(METRICS[name][0] for name in metrics)]]
     entries: dict[str, dict[str, Any]] = {result["method"]: result}
+    entries |= {"its learned part alone": result["learned"]} if result.get("learned") else {}
     entries |= {name.replace("_", " "): scores for name, scores in result["controls"].items()}
     for name, scores in entries.items():
         rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])

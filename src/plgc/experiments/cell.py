@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from plgc.downstream.embedder import Embedder
+from plgc.evaluation.kept import with_learned_part
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.experiments.calls import condense_calls
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
-from plgc.experiments.shared import SharedGraph, shared_graph, with_learned_part
+from plgc.experiments.shared import SharedGraph, shared_graph
 from plgc.experiments.store import Condensation, condense_once
 from plgc.graphs.check import node_count
 from plgc.graphs.views.protocol import Case, draw_case

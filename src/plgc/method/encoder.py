@@ -207,6 +207,8 @@ class GNN(nn.Module):
             feature_mask = None
         if rows is not None and adjacency is not None and isinstance(last, GCNLayer) and isinstance(hidden, Tensor):
             return last.of_rows(hidden, adjacency, rows, feature_mask)
+        if rows is not None and type(last) is Linear and isinstance(hidden, Tensor):
+            return last(hidden.index_select(0, rows), adjacency, feature_mask)
         result = last(hidden, adjacency, feature_mask)
         return result if rows is None else result.index_select(0, rows)
 

@@ -64,6 +64,8 @@ class PseudoLabelSettings:
         max_rounds: upper limit on the rounds.
         min_gain: the label-free stopping rule: stop when a round raises the share of the embeddings' variance that
             the pseudo-labels explain by less than this. 0 never stops early.
+        loss_stride: n, where the losses see every n-th node in an epoch. Graphs of fewer than n · 1,024 nodes are seen
+            whole, and of large ones at most 32,768 nodes.
         swap: weight of the swapped-prediction loss ℓ_swap.
         decorrelation: weight of the decorrelation term on standardised embeddings; 0 leaves it (and the
             standardisation) out.
@@ -82,6 +84,7 @@ class PseudoLabelSettings:
     round_epochs: int = 10
     max_rounds: int = 10
     min_gain: float = 0.015
+    loss_stride: int = 2
     swap: float = 1.0
     decorrelation: float = 1e-3
     temperature: float = 0.1
@@ -97,7 +100,7 @@ class PseudoLabelSettings:
             self,
             {
                 "learning_rate temperature epsilon tolerance": "(0, inf)",
-                "round_epochs max_rounds max_iterations": "[1, inf)",
+                "round_epochs max_rounds max_iterations loss_stride": "[1, inf)",
                 "min_gain swap decorrelation refinements": "[0, inf)",
                 "precision": PRECISIONS,
             },
@@ -144,7 +147,7 @@ DEFAULT_LADDER = (
     Rung((Branch(width=128), *STRICT), agreement=0.82),
     Rung(STRICT, agreement=0.0),
 )
-PLAIN = Branch(kind=EDGE_FREE, hidden=512, width=256, edge_drop=0.0, feature_mask=0.5)
+PLAIN = Branch(kind=EDGE_FREE, hidden=512, width=512, edge_drop=0.0, feature_mask=0.5)
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ PAPER = CondenseSettings(
     ladder=(Rung((Branch(),)),),
     plain=None,
     pseudo_labels=PseudoLabelSettings(
-        min_gain=0.0, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
+        min_gain=0.0, loss_stride=1, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
     ),
     synthesis=SynthesisSettings(start="nodes", steps=100, learning_rate=0.1),
 )

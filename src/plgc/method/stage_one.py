@@ -31,6 +31,7 @@ from plgc.sparse.inputs import Inputs
 
 QUANTA = 1 << 28  # of a squared distance: 2^31 of them, at most 4 each, still add up within 64 bits
 SAMPLE = 32_768  # nodes that the losses see in an epoch: more cost time and teach little
+SMALL = 1_024  # nodes that they see at least, where a graph has as many
 DRAWN_ON_CPU = 1 << 18  # edges up to which views are drawn on the CPU even for a GPU, so that both see the same
 
 
@@ -93,7 +94,7 @@ def start_stage_one(
 def train_epoch(stage: StageOne, inputs: Inputs) -> float:
     """One step on ℒ_pseudo (eq. 6) with decorrelation; returns the loss.
 
-    The encoders see all nodes. Of a large graph the losses see every n-th node, starting at a random one.
+    The encoders see all nodes. The losses see every n-th node, starting at a random one.
     """
     drawn = [
         tensor
@@ -174,11 +175,12 @@ def _replay(
 
 def _loss_rows(stage: StageOne, inputs: Inputs) -> Tensor | None:
     """Which nodes the losses see; None for all."""
-    step = -(-inputs.num_nodes // SAMPLE)
+    nodes, stride = inputs.num_nodes, stage.settings.loss_stride
+    step = max(-(-nodes // SAMPLE), stride if nodes >= stride * SMALL else 1)
     if inputs.loss_rows is not None or step == 1:
         return inputs.loss_rows
     start = int(torch.randint(step, (1,), generator=stage.generator))
-    return torch.arange(start, start + inputs.num_nodes // step * step, step, device=inputs.device)
+    return torch.arange(start, start + nodes // step * step, step, device=inputs.device)
 
 
 @torch.no_grad()

@@ -118,6 +118,7 @@ def _score_task(sources: Sequence[OpenSource], graph: ReportGraph, how: dict[str
         report(one.name, place, steps)
         result = evaluate([one.condensed], graph.source, **how)
         rows.append(_row(one.condensed.method if len(sources) == 1 else one.name, result[metric]))
+        notes += _about(one.name if len(sources) > 1 else None, result, metric)
     if len(sources) > MOST_FILES:
         notes.append(f"Only the first {MOST_FILES} of {len(sources)} files were scored by themselves.")
     if len(sources) > 1:
@@ -130,6 +131,17 @@ def _score_task(sources: Sequence[OpenSource], graph: ReportGraph, how: dict[str
     labels = "all training labels" if shots is None else f"{counted(shots, 'label')} per class"
     what = f"{labels}; {result['split']}" if task == "node" else "links hidden while condensing"
     return Scores(task, metric, shots, f"{graph.name}: {what}; {counted(how['seeds'], 'seed')}", rows, notes)
+
+
+def _about(name: str | None, result: dict[str, Any], metric: str) -> list[str]:
+    """What a head settled on, and how far the learned part goes by itself; nothing where a file has neither."""
+    found, of = [], "" if name is None else f" for {name}"
+    if result["learned"] is not None:
+        mean = result["learned"][metric]["mean"]
+        found.append(f"The learned part alone{of}, without the features beside it, has {mean:.1f}.")
+    if result["head"] and result["head"]["words"]:
+        found.append(f"What the head found{of}: {result['head']['words']}.")
+    return found
 
 
 def _score_combined(sources: Sequence[OpenSource], graph: ReportGraph, metric: str, how: dict[str, Any]) -> Score | str:
