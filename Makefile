@@ -32,8 +32,8 @@ test-all: lint  ## Lint, then run every test: Ray, kill and resume, whole grids,
 test-slow: $(INSTALLED)  ## Run what make test leaves out, and nothing else
 	$(PYTEST) -m slow
 
-soak: $(INSTALLED)  ## Kill, damage, fill and race at full counts (docs/reliability.md); some minutes
-	$(BIN)/python tests/soak/run.py
+soak: $(INSTALLED)  ## Kill, damage, forge, fill and race at full counts (docs/reliability.md); an hour. SHARE=0.05: less
+	$(BIN)/python tests/soak/run.py $(if $(SHARE),--share $(SHARE))
 
 bench: $(INSTALLED)  ## Measure cost as ratios, into results/bench.jsonl; QUICK=1 takes three minutes
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH)

@@ -10,6 +10,7 @@ import struct
 import time
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,13 @@ HEADER_KEYS = {
 }
 
 
-def condensed(**changes: object) -> CondensedGraph:
+def branches(*widths: int) -> list[dict]:
+    """Encoders of these widths as files record them."""
+    common = {"kind": "gcn", "hidden": 8, "layers": 2, "edge_drop": 0.5, "feature_mask": 0.25}
+    return [{**common, "width": width} for width in widths]
+
+
+def condensed(**changes: Any) -> CondensedGraph:
     generator = torch.Generator().manual_seed(0)
     values = {
         "features": torch.randn(5, 4, generator=generator),
@@ -43,7 +50,7 @@ def condensed(**changes: object) -> CondensedGraph:
         "threads": 2,
         "settings": {"preset": "mine", "rate": 0.1, "ladder": [{"branches": [1, 2]}]},
         "nodes_requested": 6,
-        "chosen": {"agreement": 0.875, "branches": [{"kind": "gcn"}]},
+        "chosen": {"agreement": 0.875, "branches": branches(*changes.get("blocks", (2, 4)))},
         "curves": {"pseudo_label_loss": [2.0, 1.5, 0.1], "synthesis_loss": []},
         "source": {"nodes": 100, "edges": 400, "features": 4},
         "fingerprint": "ab" * 32,
@@ -134,8 +141,8 @@ def load(folder: Path, content: bytes) -> CondensedGraph:
         {"fingerprint": None, "chosen": {}, "curves": {}, "source": {}, "settings": {}},
         {"scaling": "none", "blocks": (6,), "seed": 2**62},
         {"scaling": "l1", "blocks": (1,) * 6},
-        {"features": torch.tensor([[1e-38, -3e38]] * 5)},
-        {"settings": {"text": 'Ärger "quoted" \\ \n \u2028 🦄'}},
+        {"features": torch.tensor([[1e-38, -3e38]] * 5), "source": {"nodes": 9}},
+        {"settings": {"text": 'Ärger "quoted" \\ 🦄'}},
     ],
 )
 def test_what_is_saved_is_loaded(tmp_path: Path, changes: dict) -> None:
@@ -193,7 +200,7 @@ def test_a_file_of_schema_1_is_still_read(tmp_path: Path) -> None:
         "blocks": [2, 4],
         "settings": {"preset": "mine", "rate": 0.1, "ladder": [{"branches": [1, 2]}]},
         "nodes_requested": 6,
-        "chosen": {"agreement": 0.875, "branches": [{"kind": "gcn"}]},
+        "chosen": {"agreement": 0.875, "branches": branches(2, 4)},
         "curves": {"pseudo_label_loss": [2.0, 1.5, 0.1], "synthesis_loss": []},
         "source": {"nodes": 100, "edges": 400, "features": 4},
         "fingerprint": "ab" * 32,
@@ -201,9 +208,11 @@ def test_a_file_of_schema_1_is_still_read(tmp_path: Path) -> None:
     loaded = load(tmp_path, with_description(json.dumps(description)))
     assert_equal(loaded, condensed())
     assert (loaded.method, loaded.seen) == ("plgc", Seen())
-    # what schema 2 added has no meaning there
-    smuggled = {**description, "method": "random", "seen": SEEN_NODES, "num_classes": 3}
-    content = with_description(json.dumps(smuggled), labels=torch.zeros(5, dtype=torch.int64))
+    # what schema 2 added is unknown there
+    for later in ({"method": "random"}, {"seen": SEEN_NODES}, {"num_classes": 3}):
+        with pytest.raises(ArtifactError, match=f"'{next(iter(later))}' is unknown"):
+            load(tmp_path, with_description(json.dumps({**description, **later})))
+    content = with_description(json.dumps(description), labels=torch.zeros(5, dtype=torch.int64))
     assert_equal(load(tmp_path, content), condensed())
 
 
@@ -391,13 +400,13 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, graph: Cond
 def test_a_description_without_its_checksum_is_refused_and_one_of_schema_2_is_still_read(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"file\.safetensors is damaged: what it holds has no checksum"):
         load(tmp_path, changed(checksum=...))
-    assert_equal(load(tmp_path, changed(checksum=..., schema=2)), condensed())
+    assert_equal(load(tmp_path, changed(checksum=..., schema=2, channels=...)), condensed())
 
 
 def test_a_file_of_schema_3_has_one_channel(tmp_path: Path) -> None:
     assert_equal(load(tmp_path, changed(schema=3, channels=...)), condensed())
     assert condensed().channels == ("edges", "edges")
-    two = condensed(channels=("edges", "plain"))
+    two = condensed(chosen={}, channels=("edges", "plain"))
     assert_equal(CondensedGraph.load(two.save(tmp_path / "two.safetensors")), two)
     content = condensed().to_bytes()
     with pytest.raises(ArtifactError, match="does not fit its checksum; get or make it again"):
@@ -426,7 +435,7 @@ def test_a_changed_header_byte_without_a_checksum_is_refused_or_harmless(
     tmp_path: Path, mask: int, stride: int
 ) -> None:
     """Without a checksum (schema 2) some changes give another sound description; none may end in any other error."""
-    content = changed(checksum=..., schema=2)
+    content = changed(checksum=..., schema=2, channels=...)
     (size,) = struct.unpack("<Q", content[:8])
     refused: list[str] = []
     for position in range(0, 8 + size, stride):
@@ -446,7 +455,7 @@ def test_a_changed_header_byte_without_a_checksum_is_refused_or_harmless(
 
 def test_every_part_of_the_description_is_needed(tmp_path: Path) -> None:
     for key in HEADER_KEYS - {"format", "schema", "checksum"}:
-        with pytest.raises(ArtifactError, match=f"is damaged: its description is incomplete .*{key}"):
+        with pytest.raises(ArtifactError, match=f"is damaged: {key} is missing"):
             load(tmp_path, changed(**{key: ...}))
 
 
@@ -497,32 +506,60 @@ HUGE = '{"format": "plgc-condensed-graph", "schema": 1, "seed": ' + "9" * 5000 +
         pytest.param(lambda: with_description("[1, 2]"), "holds None", id="a list"),
         pytest.param(lambda: with_description("null"), "holds None", id="null"),
         pytest.param(lambda: with_description(HUGE), "description is not readable", id="digits"),
-        pytest.param(lambda: changed(seed="eleven"), "incomplete.*eleven", id="seed text"),
-        pytest.param(lambda: changed(seed=None), "incomplete", id="seed null"),
+        pytest.param(lambda: changed(seed="eleven"), "seed is 'eleven': a whole number is needed", id="seed text"),
+        pytest.param(lambda: changed(seed=None), "seed is None: a whole number", id="seed null"),
         pytest.param(lambda: changed(seed=INF), "damaged", id="seed infinite"),
         pytest.param(lambda: changed(source={"nodes": INF}), "damaged", id="source infinite"),
-        pytest.param(lambda: changed(blocks=6), "incomplete", id="blocks number"),
-        pytest.param(lambda: changed(curves={"loss": 1.0}), "incomplete", id="curves number"),
-        pytest.param(lambda: changed(curves=[1.0]), "incomplete", id="curves list"),
-        pytest.param(lambda: changed(settings="default"), "incomplete", id="settings text"),
-        pytest.param(lambda: changed(source={"nodes": "many"}), "incomplete.*many", id="source text"),
-        pytest.param(lambda: changed(blocks=[2, 3]), r"blocks \(2, 3\) do not add up to the 6 col", id="blocks sum"),
+        pytest.param(lambda: changed(blocks=6), "blocks is 6: a list is needed", id="blocks number"),
+        pytest.param(lambda: changed(curves={"loss": 1.0}), r"curves.loss is 1.0: a list", id="curves number"),
+        pytest.param(lambda: changed(curves=[1.0]), r"curves is \[1.0\]: an object", id="curves list"),
+        pytest.param(lambda: changed(settings="default"), "settings is 'default': an object", id="settings text"),
+        pytest.param(lambda: changed(source={"nodes": "many"}), "source.nodes is 'many'", id="source text"),
+        pytest.param(
+            lambda: changed(blocks=[2, 3], chosen={}), r"blocks \(2, 3\) do not add up to the 6 col", id="blocks sum"
+        ),
         pytest.param(lambda: changed(channels=[]), r"names 0 channel\(s\) for 2 block\(s\)", id="channels empty"),
         pytest.param(lambda: changed(channels=["edges"]), r"names 1 channel\(s\) for 2", id="channels few"),
-        pytest.param(lambda: changed(channels=7), "incomplete", id="channels number"),
-        pytest.param(lambda: changed(channels=["edges", "far"]), "of channel 'far': known are edges, plain", id="far"),
+        pytest.param(lambda: changed(channels=7), "channels is 7: a list", id="channels number"),
+        pytest.param(
+            lambda: changed(channels=["edges", "far"]), r"channels\[1\] is 'far': choose edges, plain", id="far"
+        ),
         pytest.param(lambda: changed(channels=["plain", "edges"]), "blocks with edges come before", id="channel order"),
-        pytest.param(lambda: changed(blocks=[], channels=[]), r"blocks \(\) do not", id="blocks empty"),
-        pytest.param(lambda: changed(blocks=[8, -2]), r"blocks \(8, -2\) do not", id="blocks negative"),
-        pytest.param(lambda: changed(blocks=[6, 0]), r"blocks \(6, 0\) do not", id="blocks zero"),
-        pytest.param(lambda: changed(scaling="auto"), "scaling 'auto' is unknown", id="scaling"),
-        pytest.param(lambda: changed(curves={"loss": [float("nan")]}), "incomplete", id="curve of NaN"),
-        pytest.param(lambda: changed(settings={"a": [INF]}), "incomplete", id="setting infinite"),
+        pytest.param(lambda: changed(blocks=[], channels=[], chosen={}), r"blocks \(\) do not", id="blocks empty"),
+        pytest.param(
+            lambda: changed(blocks=[8, -2]), r"blocks\[1\] is -2: it must be at least 1", id="blocks negative"
+        ),
+        pytest.param(lambda: changed(blocks=[6, 0]), r"blocks\[1\] is 0: it must be at least 1", id="blocks zero"),
+        pytest.param(lambda: changed(scaling="auto"), "scaling is 'auto': choose l1, l2, none", id="scaling"),
+        pytest.param(lambda: changed(curves={"loss": [float("nan")]}), r"curves.loss\[0\] is nan", id="curve of NaN"),
+        pytest.param(lambda: changed(settings={"a": [INF]}), r"settings.a\[0\] is inf", id="setting infinite"),
         pytest.param(lambda: changed(seed=10**30), "seed is 10000", id="seed too large"),
         pytest.param(lambda: changed(threads=0), "threads is 0", id="no threads"),
+        pytest.param(lambda: changed(later=1), "'later' is unknown: known are format, schema", id="unknown key"),
+        pytest.param(lambda: changed(curves={"loss": [1e308]}), r"curves.loss\[0\] is 1e\+308", id="curve too large"),
+        pytest.param(lambda: changed(curves={"\x1b[2J": [1.0]}), "printable", id="escape sequence in a name"),
+        pytest.param(lambda: changed(method="\x1b[31m"), "method is .*: letters, digits", id="escape in the method"),
+        pytest.param(lambda: changed(version="1\u202e"), "version is ", id="bidirectional version"),
+        pytest.param(lambda: changed(settings={"clip": 1.0}), "settings: clip and noise go together", id="clip alone"),
+        pytest.param(lambda: changed(settings={"min_cluster": "5"}), "settings.min_cluster is '5'", id="cluster text"),
+        pytest.param(lambda: changed(settings={"max_share": 0}), "settings.max_share is 0", id="no share"),
+        pytest.param(
+            lambda: changed(chosen={"branches": "gcn"}), "chosen.branches is 'gcn': a list", id="branches text"
+        ),
+        pytest.param(
+            lambda: changed(chosen={"branches": branches(4, 2)}), r"encoders are \(4, 2\) wide", id="branches"
+        ),
+        pytest.param(
+            lambda: changed(channels=["edges", "plain"]), "encoders are of the channels", id="channel of a gcn"
+        ),
+        pytest.param(
+            lambda: changed(source={"nodes": 9, "features": 5}), "it has 4 features", id="features of another"
+        ),
+        pytest.param(lambda: changed(source={"who": 9}), "source.'who' is unknown", id="unknown count"),
+        pytest.param(lambda: changed(seen={**SEEN_EDGES, "edge_seed": 2**62}), "seen.edge_seed is", id="seed of edges"),
         pytest.param(lambda: changed(nodes_requested=-5), "nodes_requested is -5", id="nodes below 0"),
-        pytest.param(lambda: changed(source={"nodes": 0}), "the original's nodes is 0", id="no original"),
-        pytest.param(lambda: changed(fingerprint=[1]), "its fingerprint is not a text", id="fingerprint"),
+        pytest.param(lambda: changed(source={"nodes": 0}), "source: nodes is 0|source.nodes is 0", id="no original"),
+        pytest.param(lambda: changed(fingerprint=[1]), r"fingerprint is \[1\]: a text", id="fingerprint"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused_with_the_reason(tmp_path: Path, content, message: str) -> None:
@@ -567,11 +604,11 @@ LONG = torch.int64
     [
         ({"counts": torch.tensor([1, 1, -2, 1, 1])}, "a count is -2, below 0"),
         ({"features": torch.full((5, 4), INF)}, "its features hold NaN or infinite"),
-        ({"scaling": "auto"}, "scaling 'auto' is unknown"),
+        ({"scaling": "auto"}, "scaling is 'auto': choose l1, l2, none"),
         ({"pseudo_labels": torch.zeros(5, 6), "blocks": (6,)}, "it holds pseudo-labels and labels"),
         ({"labels": None, "num_classes": None}, "it holds neither pseudo-labels nor labels"),
         ({"num_classes": None}, "it has labels, but num_classes is None"),
-        ({"num_classes": 0}, "num_classes is 0"),
+        ({"num_classes": 0}, "num_classes is 0: it must be at least 1"),
         ({"num_classes": 2}, "labels run from -1 to 2 for 2 classes"),
         ({"labels": torch.tensor([0, 1, 2, -2, 0])}, "labels run from -2 to 2 for 3 classes"),
         ({"labels": torch.zeros(4, dtype=LONG)}, r"labels are torch.int64 \(4,\), not int64 \[5\] or float32 \[5, 3\]"),
@@ -622,7 +659,7 @@ def test_what_was_seen_has_to_make_sense(tmp_path: Path, seen: dict, message: st
 
 @pytest.mark.parametrize("changes", [{"seen": "all"}, {"seen": None}, {"num_classes": "three"}, {"num_classes": INF}])
 def test_a_description_of_schema_2_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict) -> None:
-    with pytest.raises(ArtifactError, match="is damaged: its description is incomplete"):
+    with pytest.raises(ArtifactError, match=f"is damaged: {next(iter(changes))} is "):
         load(tmp_path, changed(**changes))
 
 

@@ -74,7 +74,7 @@ def test_names_of_the_catalogue(run: Any, own: Path, monkeypatch: pytest.MonkeyP
     refused(run, own, own, "condense", "g", "--nodes", 12, "-o", own)
     refused(run, own, own, "condense", "G", "--nodes", 12, "-o", own)
     (tmp_path / "g").write_text("an earlier file, which the name does not mean")
-    assert run("condense", "g", "--nodes", 12, "-o", "g").code == 0
+    assert run("condense", "g", "--nodes", 12, "-o", "g", "--force").code == 0
     # a graph that would be downloaded first
     monkeypatch.setenv("PLGC_DATA", "")
     monkeypatch.setenv("PLGC_CACHE", str(tmp_path / "cache"))

@@ -90,6 +90,23 @@ def test_a_late_source_and_a_second_run_as_text(run: Any, two: Path, owners: lis
     assert seeds == [1004, 2004, 3004]
 
 
+@pytest.mark.parametrize("option", ["--fingerprint", "--no-fingerprint"])
+def test_a_replaced_graph_of_the_same_counts_is_made_again(run: Any, tmp_path: Path, option: str) -> None:
+    """Only its content is another: not the name, nor the numbers of nodes, edges and features."""
+    graph = citation_graph(nodes=100, classes=3, features=40, seed=1)
+    one, two = (save_npz(graph, tmp_path / f"{name}.npz") for name in ("one", "two"))
+    given = ["condense", one, two, "--nodes", 5, "-o", tmp_path / "out", option, "--json"]
+    before = {artifact["graph"]: artifact["sha256"] for artifact in run(*given).result["artifacts"]}
+    assert graph.x is not None
+    graph.x = graph.x.to_dense().flip(1)
+    save_npz(graph, one)
+    found = {artifact["graph"]: artifact for artifact in run(*given).result["artifacts"]}
+    assert [found[name]["made"] for name in ("one", "two")] == [True, False]
+    assert found["one"]["replaced"]
+    assert found["one"]["sha256"] != before["one"]
+    assert not any(artifact["made"] for artifact in run(*given).result["artifacts"])
+
+
 def test_parts(run: Any, owners: list[Path], tmp_path: Path) -> None:
     given = ["--parts", 2, "--partition", "metis", "--halo", 1, "--nodes", 15, "--names", "x"]
     result = run("condense", owners[0], *given, "-o", tmp_path / "out", "--json").result

@@ -165,10 +165,22 @@ def test_a_file_whose_parts_do_not_fit_is_refused(link_model: plgc.LinkModel, tm
 
     refused({**tensors, "head.weight": torch.zeros(3)}, header, r"the head has shape \(3,\), the backbone gives \d+")
     refused({**tensors, "head.bias": torch.tensor(float("nan"))}, header, "NaN or infinite")
-    wide = {**header["outputs"], "edges": [64_000]}
-    refused(tensors, {**header, "outputs": wide}, "describes a network of 32,870,400 weights or more")
-    for missing in ("head", "outputs"):
-        refused(tensors, {key: value for key, value in header.items() if key != missing}, missing)
+    refused({**tensors, "head.weight": tensors["head.weight"].double()}, header, "is torch.float64, not float32")
+    refused({**tensors, "tail": torch.zeros(3)}, header, "its tensor 'tail' is unknown")
+    refused({**tensors, "head.tail": torch.zeros(3)}, header, "where weight, popularity, bias are needed")
+    wide = {"edges": [64_000], "plain": []}
+    refused(tensors, {**header, "outputs": wide}, "describes a network of [0-9,]* weights or more")
+    refused(tensors, {**header, "outputs": {"edges": [], "plain": []}}, "it describes no output")
+    refused(tensors, {**header, "beside": ["x", "x"]}, "it has a part twice")
+    refused(tensors, {**header, "beside": ["y"]}, r"beside\[0\] is 'y': choose x")
+    refused(tensors, {**header, "scaling": "auto"}, "scaling is 'auto'")
+    refused(tensors, {**header, "seed": 2**64}, "seed is 1844")
+    refused(tensors, {**header, "blocks": [4]}, "'blocks' is unknown")
+    refused(tensors, {**header, "backbone": {**header["backbone"], "layers": 10**12}}, "layers")
+    refused(tensors, {**header, "backbone": {**header["backbone"], "kind": "sgc", "layers": 10**12}}, "at most 1000")
+    refused(tensors, {**header, "head": {**header["head"], "shares": {"x": 1e308}}}, "head.shares.x is 1e")
+    for missing in ("head", "outputs", "beside", "backbone"):
+        refused(tensors, {key: value for key, value in header.items() if key != missing}, f"{missing} is missing")
 
 
 def test_bad_pairs_and_settings_are_refused(

@@ -91,12 +91,12 @@ def test_derived_features_are_compared(model: plgc.NodeModel) -> None:
     ("names", "words"),
     [
         ({"classes": ["a", "b"]}, "2 names for 3 classes"),
-        ({"classes": "abc"}, "not a list of text"),
-        ({"features": [1] * WIDTH}, "not a list of text"),
+        ({"classes": "abc"}, "names.classes is 'abc': a list is needed"),
+        ({"features": [1] * WIDTH}, r"names.features\[0\] is 1: a text is needed"),
         ({"features": ["x"]}, "1 names for 60 features"),
         ({"derived": {"features": "word2vec:3", "seed": 0}}, "word2vec"),
         ({"derived": {"features": "fastrp:64", "seed": "0"}}, "fastrp:64"),
-        ({"derived": [1]}, "derived as"),
+        ({"derived": [1]}, "names.derived is"),
         (7, "damaged"),
     ],
 )

@@ -15,7 +15,7 @@ from plgc.experiments.grid import Cell, cells
 from plgc.experiments.records import append_record, identity, read_records, records_file
 from plgc.experiments.spec import load_experiment
 from plgc.experiments.summary import summarise
-from plgc.runtime.errors import SettingError
+from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError
 
 CELL = Cell("grid", "cora", "plgc", 70, "default", 0, "node", shots=3)
@@ -75,6 +75,34 @@ def test_what_is_no_record_is_skipped(path: Path, line: bytes) -> None:
     path.write_bytes(line + b"\n")
     append_record(path, make_record())
     assert read_records([path]) == [make_record()]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metrics": {"accuracy": "80"}}, "metrics.accuracy is '80': a number"),
+        ({"metrics": {"accuracy": 1e308}}, "metrics.accuracy is 1e"),
+        ({"metrics": [80.0]}, "an object is needed"),
+        ({"metrics": None}, "metrics is None: an object is needed"),
+        ({"cell": {**asdict(CELL), "method": "magic"}}, "there is no method 'magic'"),
+        ({"cell": {**asdict(CELL), "draws": 10**9}}, "cell.draws is 1000000000"),
+        ({"values": {"accuracy": [1.0, 2.0]}}, r"values are not of 1 label draw\(s\)"),
+        ({"error": "none"}, "either metrics or an error"),
+        ({"error": 7}, "error is 7"),
+        ({"later": 1}, "'later' is unknown"),
+        ({"seconds": -1}, "seconds is -1"),
+        ({"machine": "\x1b[2J"}, "printable"),
+        ({"version": "0.0.7", "seconds": "3"}, r"seconds is '3'.*of plgc '0.0.7'"),
+        ({"cell": {**asdict(CELL), "seed": "0"}}, "cell.seed is '0'"),
+        ({"cell": {**asdict(CELL), "nodes": 7.5}}, "cell.nodes is 7.5"),
+        ({"cell": {**asdict(CELL), "who": 1}}, "cell.'who' is unknown"),
+    ],
+)
+def test_an_edited_record_is_refused_by_its_line(path: Path, change: dict[str, Any], message: str) -> None:
+    append_record(path, make_record())
+    append_record(path, {**make_record(replace(CELL, seed=1)), **change})
+    with pytest.raises(ArtifactError, match=rf"line 2 of .*records.jsonl is no record of ours: .*{message}.*Remove"):
+        read_records([path])
 
 
 def test_success_replaces_an_error_and_no_error_a_success(path: Path) -> None:

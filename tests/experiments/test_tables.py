@@ -264,6 +264,13 @@ def test_notes_name_seeds_machines_commits_and_cells(grid: Experiment, records: 
     assert f"cells: 12 of {3 * (3 * 2 + 3 + 2 * (3 + 3))} done" in notes
 
 
+def test_a_table_of_several_versions_says_so(grid: Experiment, records: list[dict[str, Any]]) -> None:
+    of_one = [{**record, "version": "0.1.0"} for record in records]
+    assert not any("version" in note for note in make_table(grid, of_one).notes)
+    edited = [{**of_one[0], "version": "0.0.9"}, *of_one[1:]]
+    assert "not all of one version of plgc: 0.0.9; 0.1.0" in make_table(grid, edited).notes
+
+
 def test_levels_run_along_the_row_and_ragged_seeds_are_counted() -> None:
     curve = parse_experiment("curve", CURVE)
     records = [

@@ -18,7 +18,8 @@ from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings
 from plgc.runtime import checkpoint
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
-from plgc.runtime.errors import PLGCError
+from plgc.runtime.container import container_bytes, read_container
+from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import WriteError
 
 EPOCHS = {"default": 3 + 4 * 3, "paper": 4 * 3}  # of the twins, and of all rounds
@@ -282,3 +283,39 @@ def test_sources_keep_checkpoints_of_their_own(
     for name in ("manifest.json", "north.safetensors", "south.safetensors"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(list(out.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("tensors", "values", "message"),
+    [
+        ({}, {"phase": "later"}, "phase is 'later'"),
+        ({}, {"twin_epochs": "3"}, "twin_epochs is '3'"),
+        ({}, {"curves": {"explained": 7}}, "curves.explained is 7"),
+        ({}, {"curves": {"losses": []}}, "curves.'losses' is unknown"),
+        ({}, {"who": 1}, "'who' is unknown"),
+        ({"parameter 0": torch.zeros(2, 2)}, {}, "parameter 0 has shape"),
+        ({"optimizer 0 exp_avg": torch.zeros(7)}, {}, "parameter 0 has shape"),
+        ({"generator": torch.zeros(3)}, {}, ""),
+        ({"potential 0": torch.zeros(3)}, {}, "its potentials are not of 8"),
+    ],
+)
+def test_a_forged_checkpoint_is_named(
+    graph: Data,
+    tmp_path: Path,
+    stop_after: Callable[[int | None], list[int]],
+    tensors: dict[str, torch.Tensor],
+    values: dict[str, Any],
+    message: str,
+) -> None:
+    options: dict[str, Any] = {"nodes": 8, "settings": quick("default"), "threads": 1, "checkpoint": tmp_path}
+    stop_after(7)
+    stopped(graph, **options)
+    [path] = tmp_path.iterdir()
+    before, header = read_container(path, (checkpoint.FORMAT,), checkpoint.SCHEMA, checkpoint.SCHEMA)
+    forged = {**header, "values": {**header["values"], **values}}
+    path.write_bytes(container_bytes({**before, **tensors}, {k: v for k, v in forged.items() if k != "checksum"}))
+    stop_after(None)
+    with pytest.raises(ArtifactError, match=rf"the checkpoint .* does not fit this run \(.*{message}.*remove it"):
+        condense(graph, **options)
+    path.unlink()
+    condense(graph, **options)

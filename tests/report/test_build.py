@@ -113,7 +113,7 @@ def test_same_inputs_same_bytes_and_no_traces(page: str, ours: Path, graph: Path
 def test_text_from_files_is_escaped(ours: Path, small: Data, tmp_path: Path) -> None:
     loaded = plgc.CondensedGraph.load(ours)
     settings = {**loaded.settings, "remark": NASTY}
-    made = replace(loaded, settings=settings, method=NASTY, curves={**loaded.curves, NASTY: [1.0, 2.0]})
+    made = replace(loaded, settings=settings, curves={**loaded.curves, NASTY: [1.0, 2.0]})
     file = made.save(tmp_path / "a<b>&'c\".safetensors")
     bare = plgc.graphs.unlabelled(small)
     bare.name = NASTY

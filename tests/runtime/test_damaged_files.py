@@ -284,7 +284,7 @@ def test_a_model_that_claims_to_be_larger_than_its_file_is_not_built(valid: dict
 
     for change in (
         {"num_features": 10**9},
-        {"blocks": [10**8]},
+        {"outputs": {"edges": [10**8], "plain": []}},
         {"backbone": {**description["backbone"], "layers": 9}},
     ):
         path = tmp_path / "model.safetensors"

@@ -62,7 +62,9 @@ def start(*arguments: object, first: str = "") -> subprocess.Popen[str]:
 
 @posix
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "paper", "gcond-x"] if KILLS > 10 else ["default", "gcond-x"])
+@pytest.mark.parametrize(
+    "name", ["default", "paper", "memory", "gcond-x"] if KILLS > 10 else ["default", "memory", "gcond-x"]
+)
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(name: str) -> None:
     command = [sys.executable, str(KILLED_RUNS), name, str(KILLS)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
@@ -154,7 +156,7 @@ def test_a_disk_that_is_full_at_the_end_costs_neither_the_old_file_nor_the_work(
 ) -> None:
     output = tmp_path / "c.safetensors"
     output.write_bytes(b"old")
-    command = ["condense", str(graph), "--nodes", "9", "-o", str(output)]
+    command = ["condense", str(graph), "--nodes", "9", "-o", str(output), "--force"]
     with monkeypatch.context() as patch:
         real = os.replace
 

@@ -25,6 +25,7 @@ import torch
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import citation_graph, training_labels
+from plgc.method import batches
 from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings, preset
 from plgc.rivals.gradient import condense as gradient
@@ -43,6 +44,8 @@ def settings(name: str) -> CondenseSettings:
         for branch in rung["branches"]:
             branch.update(hidden=24, width=16)
     values["probe"].update(hidden=16, width=16)
+    if values["plain"] is not None:
+        values["plain"].update(hidden=24, width=16)
     values["pseudo_labels"].update(min_gain=0.0, round_epochs=6)
     return CondenseSettings.from_dict({**values, "probe_epochs": 20})
 
@@ -50,6 +53,13 @@ def settings(name: str) -> CondenseSettings:
 def make(name: str, checkpoint: Any) -> CondensedGraph:
     """What is condensed, and by which method."""
     graph = citation_graph(nodes=150, classes=3, features=60)
+    if name == "memory":  # in batches, as of a graph that does not fit
+        for constant, value in {"BLOCK": 16, "SMALLEST": 64, "LARGEST": 96, "PROGRAM": 0, "SAMPLE": 128}.items():
+            setattr(batches, constant, value)
+        limited: dict[str, Any] = {"settings": settings("default"), "checkpoint": checkpoint, "threads": 1}
+        condensed = condense(graph, nodes=12, seed=7, memory="700KiB", **limited)
+        assert "batch_nodes" in condensed.chosen
+        return condensed
     if name in ("default", "paper"):
         return condense(graph, nodes=12, seed=7, settings=settings(name), checkpoint=checkpoint, threads=1)
     labels = training_labels(graph)

@@ -24,11 +24,13 @@ from plgc.sources import SourcesError, open_sources, read_manifest, share_nodes,
 from plgc.sources import folder as folder_module
 from plgc.sources.task import SourceTask, condense_source
 from plgc.sources.workspace import WORK
+from plgc.sparse.inputs import fingerprint
 from quick import quick
 
 QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 SIZE = {"nodes": 8, "settings": QUICK}
 NAMES = ["north", "south", "west"]
+CUT = {"graph": "g", "parts": 2, "how": "random", "halo": 0, "seed": 0}
 
 
 def graph_of(number: int, features: int = 40) -> Data:
@@ -253,6 +255,7 @@ def test_two_runs_do_not_write_into_one_folder(paths: list[Path], folder: Path) 
         ({"min_cluster": 4}, NAMES),
         ({"cpus": 2}, NAMES),
         ({"fingerprint": True}, NAMES),
+        ({"memory": "8GiB"}, NAMES),
         ({"engine": "processes", "workers": 1}, []),
     ],
 )
@@ -274,6 +277,43 @@ def test_a_changed_graph_or_file_is_made_again(paths: list[Path], folder: Path, 
     assert made == NAMES
     assert [source.replaced for source in found.sources] == [False, True, False]  # the others are as they were listed
     assert (folder / "north.safetensors").read_bytes() == content
+
+
+def test_what_files_were_made_from_is_kept_outside_the_folder(
+    paths: list[Path], tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    monkeypatch.setenv("PLGC_CACHE", str(cache))
+    plgc.condense_sources(paths[:2], out, **SIZE)
+    before = files(out)
+    kept = files(cache / "sources")
+    assert (cache / "sources").stat().st_mode & 0o077 == 0
+    assert len(kept) == 3  # the key, and a record a source
+    told = b"".join([*map(str.encode, kept), *kept.values(), *before.values()])
+    assert fingerprint(load_graph(paths[0])).encode() not in told  # nobody can test a guess at the graph
+    shutil.move(out, tmp_path / "moved")
+    made.clear()
+    plgc.condense_sources(paths[:2], tmp_path / "moved", **SIZE)
+    assert made == []
+    shutil.rmtree(cache)  # lost, or another machine: made again, with the same bytes
+    again = plgc.condense_sources(paths[:2], tmp_path / "moved", **SIZE)
+    assert made == NAMES[:2]
+    assert files(tmp_path / "moved") == before
+    assert not any(source.replaced for source in again.sources)
+    (cache / "sources" / "key").write_bytes(b"short")  # damaged
+    made.clear()
+    plgc.condense_sources(paths[:2], tmp_path / "moved", **SIZE)
+    assert made == NAMES[:2]
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(
+    paths: list[Path], tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder can be made here")
+    monkeypatch.setenv("PLGC_CACHE", str(tmp_path / "file"))
+    for _ in range(2):
+        plgc.condense_sources(paths[:1], tmp_path / "out", **SIZE)
+    assert made == NAMES[:1] * 2
 
 
 def test_a_late_source_needs_none_of_the_others(paths: list[Path], trio: Path, tmp_path: Path, made: list[str]) -> None:
@@ -440,12 +480,20 @@ def test_folders_files_and_mixes_are_opened(trio: Path, folder: Path) -> None:
         (lambda c: c["sources"][0].update(file="link.safetensors"), "leads out of the folder"),
         (lambda c: c["sources"][0].update(sha256="0" * 64), "sha256 differs"),
         (lambda c: c["sources"][0].update(file="south.safetensors"), "sha256 differs"),
-        (lambda c: c["sources"][0].update(weight=0), "weight of north is 0"),
-        (lambda c: c["sources"][0].update(nodes="8"), "nodes of a source is '8'"),
-        (lambda c: c["sources"][0].pop("seed"), "a source needs name, file"),
+        (lambda c: c["sources"][0].update(weight=0), r"sources\[0\].weight is 0: it must be at least 1e-09"),
+        (lambda c: c["sources"][0].update(nodes="8"), r"sources\[0\].nodes is '8': a whole number"),
+        (lambda c: c["sources"][0].pop("seed"), r"sources\[0\].seed is missing"),
         (lambda c: c["sources"].append(c["sources"][0]), "same name"),
         (lambda c: c.update(sources=[]), "lists no source"),
-        (lambda c: c.update(sources="all"), "must be a list"),
+        (lambda c: c.update(sources="all"), "sources is 'all': a list is needed"),
+        (lambda c: c["sources"][0].update(weight=1e300), r"sources\[0\].weight is 1e\+300"),
+        (lambda c: c["sources"][0].update(seed=7), "another seed than the manifest lists for north"),
+        (lambda c: c["sources"][0].update(nodes=c["sources"][0]["nodes"] + 1), "has other nodes"),
+        (lambda c: c["sources"][0].update(name="\x1b]0;north"), "only printable characters"),
+        (lambda c: c["sources"][0].update(later=1), r"sources\[0\].'later' is unknown"),
+        (lambda c: c.update(partition={"graph": "g"}), "partition.parts is missing"),
+        (lambda c: c.update(partition={**CUT, "edges": 5}), "edges and edges_cut go together"),
+        (lambda c: c.update(partition={**CUT, "halo": "1"}), "partition.halo is '1'"),
         (lambda c: c.update(format="other"), "holds 'other'"),
         (lambda c: c.update(schema=2), "upgrade plgc"),
         (lambda c: c.update(schema=True), "not a version number"),

@@ -16,9 +16,7 @@ name.
 
 from __future__ import annotations
 
-import json
 import os
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +26,13 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
+from plgc.artifact.description import CHANNELS as CHANNELS
+from plgc.artifact.description import MANY_CLASSES, Description
 from plgc.graphs.attributes import ALL, Seen
-from plgc.graphs.derive import checked_mark
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
+from plgc.runtime.schema import read
 
 if TYPE_CHECKING:
     import networkx
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 FORMAT = "plgc-condensed-graph"
 SCHEMA = 4  # 3 knew no channels; 2 no checksum; 1 neither labels nor edges, and no method but ours; all are still read
 CHECKSUM_SINCE = 3  # the first schema with a checksum
-CHANNELS = ("edges", "plain")
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -113,8 +112,15 @@ class CondensedGraph:
         return torch.cat(own, dim=1) * (len(self.blocks) / len(own)) ** 0.5
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file, whole or not at all."""
-        return write_atomically(path, self.to_bytes())
+        """Write the file, whole or not at all.
+
+        Raises:
+            ArtifactError: it could not be opened again: it holds NaN, or its parts do not fit.
+        """
+        content = self.to_bytes()
+        if problem := _problem(self):
+            raise ArtifactError(f"{path} is not written: {problem}")
+        return write_atomically(path, content)
 
     def to_bytes(self) -> bytes:
         """The file's content. Equal condensed graphs give equal bytes."""
@@ -164,70 +170,45 @@ class CondensedGraph:
         """Open a file made by :meth:`save`; anything else is refused with the reason."""
         tensors, header = read_container(path, (FORMAT,), SCHEMA, CHECKSUM_SINCE)
         try:
-            json.dumps(
-                header, allow_nan=False
-            )  # no file of ours says NaN, and none could be written from one that does
-            graph = CondensedGraph(
-                features=tensors["features"],
-                pseudo_labels=tensors.get("pseudo_labels"),
-                counts=tensors["counts"],
-                blocks=tuple(int(width) for width in header["blocks"]),
-                scaling=str(header["scaling"]),
-                seed=int(header["seed"]),
-                threads=int(header["threads"]),
-                settings=dict(header["settings"]),
-                nodes_requested=int(header["nodes_requested"]),
-                chosen=dict(header["chosen"]),
-                curves={str(name): [float(v) for v in values] for name, values in dict(header["curves"]).items()},
-                source={str(name): int(value) for name, value in dict(header["source"]).items()},
-                fingerprint=header["fingerprint"],
-                version=str(header["version"]),
-                **_later(tensors, header),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ArtifactError(f"{path} is damaged: its description is incomplete ({repr(error)[:400]})") from error
-        _check(graph, path)
+            about = read(Description, header, schema=header["schema"])
+            graph = _assemble(about, header, tensors)
+        except (ValueError, KeyError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise ArtifactError(f"{path} is damaged: {what[:400]}") from error
+        if problem := _problem(graph):
+            raise ArtifactError(f"{path} is damaged: {problem[:400]}")
         return graph
 
 
-def _later(tensors: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Any]:
-    """What schemas 2 and 4 added; a file of an earlier one has none of it."""
-    if header["schema"] < 2:
-        return {}
-    return {
-        "channels": _channels(header) if header["schema"] >= 4 else (),
-        "method": str(header["method"]),
-        "seen": Seen.from_dict(header["seen"]),
-        "num_classes": None if header["num_classes"] is None else int(header["num_classes"]),
-        **{name: tensors.get(name) for name in ("labels", "edge_index", "edge_weight")},
-    }
+def _assemble(about: Description, header: dict[str, Any], tensors: dict[str, Tensor]) -> CondensedGraph:
+    """The condensed graph of a description that has been checked; mappings are kept as they were written."""
+    later = TENSORS[3:] if about.schema >= 2 else ()
+    return CondensedGraph(
+        features=tensors["features"],
+        pseudo_labels=tensors.get("pseudo_labels"),
+        counts=tensors["counts"],
+        blocks=about.blocks,
+        scaling=about.scaling,
+        seed=about.seed,
+        threads=about.threads,
+        settings=header["settings"],
+        nodes_requested=about.nodes_requested,
+        chosen=header["chosen"],
+        curves={name: list(values) for name, values in about.curves.items()},
+        source=about.source,
+        fingerprint=about.fingerprint,
+        version=about.version,
+        method=about.method,
+        seen=about.what_was_seen,
+        num_classes=about.num_classes,
+        channels=about.channels,
+        **{name: tensors.get(name) for name in later},
+    )
 
 
-def _channels(header: dict[str, Any]) -> tuple[str, ...]:
-    channels = tuple(map(str, header["channels"]))
-    if len(channels) != len(header["blocks"]):
-        raise ValueError(f"it names {len(channels)} channel(s) for {len(header['blocks'])} block(s) of pseudo-labels")
-    return channels
-
-
-def _check(graph: CondensedGraph, path: str | os.PathLike[str]) -> None:
-    """Refuse a file whose parts do not fit each other."""
-    problem = _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
-    problem = problem or _problem_of_mark(graph) or _problem_of_numbers(graph)
-    if problem:
-        raise ArtifactError(f"{path} is damaged: {problem[:400]}")
-
-
-def _problem_of_numbers(graph: CondensedGraph) -> str | None:
-    """Counts that nothing can be made of, and a fingerprint that is none."""
-    least = {"seed": -(2**63), "threads": 1, "nodes_requested": 1}
-    numbers = {name: (getattr(graph, name), lowest) for name, lowest in least.items()}
-    numbers |= {f"the original's {name}": (value, name == "nodes") for name, value in graph.source.items()}
-    for name, (value, lowest) in numbers.items():
-        if not lowest <= value < 2**63:
-            return f"{name} is {reprlib.repr(value)}"
-    fingerprint = graph.fingerprint
-    return None if fingerprint is None or isinstance(fingerprint, str) else "its fingerprint is not a text"
+def _problem(graph: CondensedGraph) -> str | None:
+    """What of the tensors does not fit the description, or each other; None where all does."""
+    return _problem_of_nodes(graph) or _problem_of_targets(graph) or _problem_of_edges(graph)
 
 
 def _problem_of_nodes(graph: CondensedGraph) -> str | None:
@@ -240,8 +221,8 @@ def _problem_of_nodes(graph: CondensedGraph) -> str | None:
         return f"a count is {int(counts.min())}, below 0"
     if not torch.isfinite(features).all():
         return "its features hold NaN or infinite values"
-    if graph.scaling not in ("l1", "l2", "none"):
-        return f"scaling {graph.scaling!r} is unknown"
+    if graph.source.get("features", graph.num_features) != graph.num_features:
+        return f"it has {graph.num_features} features, those of the original are said to be {graph.source['features']}"
     return None
 
 
@@ -253,16 +234,11 @@ def _problem_of_targets(graph: CondensedGraph) -> str | None:
     if pseudo is not None:
         if pseudo.dtype != torch.float32 or pseudo.ndim != 2 or pseudo.shape[0] != nodes:
             return f"pseudo-labels are {pseudo.dtype} {tuple(pseudo.shape)}, not float32 [{nodes}, d]"
-        if not graph.blocks or min(graph.blocks) < 1 or sum(graph.blocks) != pseudo.shape[1]:
+        if sum(graph.blocks) != pseudo.shape[1]:
             return f"blocks {graph.blocks} do not add up to the {pseudo.shape[1]} columns of the pseudo-labels"
-        unknown = [name for name in graph.channels if name not in CHANNELS]
-        if unknown:
-            return f"a block of pseudo-labels is of channel {unknown[0]!r}: known are {', '.join(CHANNELS)}"
-        if list(graph.channels) != sorted(graph.channels):
-            return f"its channels are {', '.join(graph.channels)}: blocks with edges come before those without"
         return None if torch.isfinite(pseudo).all() else "its pseudo-labels hold NaN or infinite values"
     assert labels is not None
-    if classes is None or classes < 1:
+    if classes is None or classes > max(MANY_CLASSES, nodes):
         return f"it has labels, but num_classes is {classes}"
     if labels.dtype == torch.int64 and labels.shape == (nodes,):
         good = int(labels.min()) >= -1 and int(labels.max()) < classes
@@ -284,12 +260,4 @@ def _problem_of_edges(graph: CondensedGraph) -> str | None:
         return f"edge_weight is {weight.dtype} {tuple(weight.shape)}, not float32 [{edges.shape[1]}]"
     if weight is not None and not (torch.isfinite(weight).all() and (weight >= 0).all()):
         return "an edge weight is negative, NaN or infinite"
-    return None
-
-
-def _problem_of_mark(graph: CondensedGraph) -> str | None:
-    try:
-        _ = checked_mark(graph.seen.derived) if graph.seen.derived is not None else None
-    except ValueError as error:
-        return f"it speaks of {error}"
     return None

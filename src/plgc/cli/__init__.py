@@ -22,6 +22,7 @@ from plgc.cli import condense, data, demo, experiment, inspect, models, predict,
 from plgc.cli.options import examples, takes
 from plgc.cli.output import detail, painted, seconds, start_messages
 from plgc.runtime.errors import PLGCError
+from plgc.runtime.text import visible_lines
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 # click's UsageError, whether typer brings click along or uses an installed one
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if as_json:
             _report("usage", error.format_message(), as_json)
         else:
+            error.message = visible_lines(error.message)
             error.show()
         return WRONG_USAGE
     except (typer.Abort, KeyboardInterrupt):
@@ -77,7 +79,7 @@ def _report(kind: str, message: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"error": {"kind": kind, "message": message}}))
     else:
-        typer.echo(f"{painted('error:', typer.colors.RED)} {message}", err=True)
+        typer.echo(f"{painted('error:', typer.colors.RED)} {visible_lines(message)}", err=True)
 
 
 def _versions() -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import MANIFEST, GraphOptions, check_output
+from plgc.cli.inputs import MANIFEST, GraphOptions
 from plgc.cli.options import (
     GRAPH_HELP,
     Condenser,
@@ -43,6 +43,7 @@ from plgc.cli.output import (
     working,
 )
 from plgc.cli.sources import PartOptions, PlacementOptions, condense_several
+from plgc.cli.written import Force, check_output
 from plgc.rivals.methods import METHODS
 from plgc.runtime.files import check_writable
 
@@ -161,6 +162,7 @@ def condense(
             metavar="DIR", help="Folder for checkpoints; default beside FILE, after a minute.", file_okay=False
         ),
     ] = None,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -187,12 +189,12 @@ def condense(
     if len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file():
         options = {"ratio": ratio, "nodes": nodes, "seed": seed, "preset": str(preset)}
         options |= release | compute | placement
-        show(*condense_several(graphs, output, named, view, parts, options, str(method), checkpoint), json)
+        show(*condense_several(graphs, output, named, view, parts, options, str(method), checkpoint, force), json)
         return
     if parts or placement:
         option = next(iter(parts | placement)).replace("_", "-")
         raise typer.BadParameter(f"--{option} is for several graphs, for --parts of one, or for a folder of sources")
-    check_output(output, named.files())
+    check_output(output, named.files(), "a condensed graph", force)
     check_device(given["device"])
     if checkpoint is not None:
         check_writable(checkpoint / "checkpoint")

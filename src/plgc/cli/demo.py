@@ -11,6 +11,7 @@ from plgc.cli.inputs import GraphOptions, check_not_input
 from plgc.cli.inspect import describe, description
 from plgc.cli.options import GRAPH_HELP, Device, Json, check_device, examples, takes, values_of
 from plgc.cli.output import seconds, show, size, spread, table, working
+from plgc.cli.written import Force, check_kind
 from plgc.runtime.files import check_writable
 
 EXAMPLES = examples(
@@ -28,6 +29,7 @@ def demo(
         "demo"
     ),
     device: Device = "cpu",
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -38,6 +40,8 @@ def demo(
     """
     named = GraphOptions(graph, **values_of(GraphOptions, given))
     check_not_input([output, *(output / name for name in FILES)], named.files())
+    for name, kind in zip(FILES, ("a condensed graph", "a figure"), strict=True):
+        check_kind([output / name], kind, force)
     check_device(device)
     check_writable(output / FILES[0])
     from plgc.demo.run import run_demo

@@ -14,6 +14,7 @@ import typer
 from plgc.cli.inputs import check_not_input
 from plgc.cli.options import Device, Json, check_device, chosen, examples, takes
 from plgc.cli.output import show, table, working
+from plgc.runtime.text import visible_lines
 
 if TYPE_CHECKING:
     from plgc.experiments.grid import Choice
@@ -159,7 +160,7 @@ def show_table(
     records = [record for record in read_records([path]) if choice.takes(record["cell"])]
     made = make_table(experiment, records, metric, unavailable=_unavailable(experiment, records))
     write = {Form.text: to_text, Form.markdown: to_markdown, Form.csv: to_csv}[form]
-    typer.echo(write(made).rstrip("\n"))
+    typer.echo(visible_lines(write(made)).rstrip("\n"))
 
 
 def _unavailable(experiment: Experiment, records: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.output import detail, notice, seconds, working
-from plgc.runtime.files import check_writable, same_file
+from plgc.runtime.files import same_file
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -139,12 +139,6 @@ def check_features(condensed: Iterable[CondensedGraph], data: Data) -> None:
 
     for part in condensed:
         check_derived(part.seen.derived, data, "this condensed graph")
-
-
-def check_output(output: Path, inputs: Iterable[Path]) -> None:
-    """Refuse, before any work, an output that cannot be written or that is one of the inputs."""
-    check_not_input([output], inputs)
-    check_writable(output)
 
 
 def check_not_input(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:

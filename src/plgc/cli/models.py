@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import GraphOptions, check_features, check_output, source_files
+from plgc.cli.inputs import GraphOptions, check_features, source_files
 from plgc.cli.options import (
     Backbone,
     Combination,
@@ -29,6 +29,7 @@ from plgc.cli.options import (
     values_of,
 )
 from plgc.cli.output import facts, notice, seconds, show, size, spread, table, working
+from plgc.cli.written import Force, check_output
 from plgc.runtime.errors import SettingError
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def train(
     graph: Graph,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
     seed: Seed = 0,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -128,7 +130,7 @@ def train(
     if options.task == TaskName.cluster:
         raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
     named = GraphOptions(graph, **values_of(GraphOptions, given))
-    check_output(output, [*source_files(files), *named.files()])
+    check_output(output, [*source_files(files), *named.files()], "a model", force)
     start = time.perf_counter()
     condensed, weights, opened = options.read(files, named)
     import plgc

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from plgc.runtime.progress import Progress, progress_line, silent
+from plgc.runtime.text import visible, visible_lines
 
 if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
@@ -42,18 +43,19 @@ def start_messages() -> None:
 
 def notice(text: str) -> None:
     """Print something that the user should know, such as what was guessed; not with ``--quiet``."""
-    LOG.log(NOTICE, f"{painted('note:', typer.colors.CYAN)} {text}")
+    LOG.log(NOTICE, f"{painted('note:', typer.colors.CYAN)} {visible_lines(text)}")
 
 
 def warn(texts: Sequence[str], name: str = "") -> None:
     """Print what makes a result useless, also with ``--quiet``."""
     for text in texts:
-        LOG.log(ERRORS, f"{painted('warning:', typer.colors.YELLOW)} {name}{': ' if name else ''}{text}")
+        words = visible_lines(f"{name}{': ' if name else ''}{text}")
+        LOG.log(ERRORS, f"{painted('warning:', typer.colors.YELLOW)} {words}")
 
 
 def detail(text: str) -> None:
     """Print something with ``--verbose`` only."""
-    LOG.log(DETAIL, text)
+    LOG.log(DETAIL, visible_lines(text))
 
 
 @contextmanager
@@ -73,12 +75,13 @@ def painted(text: str, colour: str) -> str:
 
 
 def show(result: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print the result on stdout, as JSON or as text."""
-    typer.echo(json.dumps(result, allow_nan=False) if as_json else text)
+    """Print the result on stdout, as JSON or as text; nothing in it can steer a terminal."""
+    typer.echo(json.dumps(result, allow_nan=False) if as_json else visible_lines(text))
 
 
 def table(rows: Sequence[Sequence[str]], names: int = 1) -> str:
     """Columns of equal width under a heading (the first row): ``names`` columns of text, then numbers to the right."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -91,8 +94,9 @@ def table(rows: Sequence[Sequence[str]], names: int = 1) -> str:
 
 def facts(pairs: Mapping[str, str]) -> str:
     """One named value a line."""
-    width = max(len(name) for name in pairs)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs.items())
+    shown = {visible(name): visible(value) for name, value in pairs.items()}
+    width = max(len(name) for name in shown)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown.items())
 
 
 def spread(scores: Mapping[str, Any] | None, digits: int = 1) -> str:
@@ -155,7 +159,7 @@ def file_result(
         "method": condensed.method,
         "nodes": condensed.num_nodes,
         "nodes_requested": condensed.nodes_requested,
-        "ratio": condensed.num_nodes / condensed.source["nodes"],
+        "ratio": condensed.num_nodes / nodes if (nodes := condensed.source.get("nodes")) else None,
         "seen": condensed.seen.to_dict(),
         "seed": condensed.seed,
         "preset": condensed.settings.get("preset"),

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import GraphOptions, check_output
+from plgc.cli.inputs import GraphOptions
 from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
 from plgc.cli.output import facts, notice, show, working
+from plgc.cli.written import PREDICTIONS, Force, check_output
 from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.files import write_atomically
+from plgc.runtime.text import csv_cell
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +43,7 @@ def predict(
         typer.Option("--pairs", metavar="PAIRS.csv", help="For a link model: two columns of nodes to score."),
     ] = None,
     device: Device = "cpu",
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -51,7 +54,7 @@ def predict(
     one, else by number, in --pairs too.
     """
     named = GraphOptions(graph, **values_of(GraphOptions, given))
-    check_output(output, [model, *([pairs] if pairs else ()), *named.files()])
+    check_output(output, [model, *([pairs] if pairs else ()), *named.files()], "predictions", force)
     check_device(device)
     import plgc
 
@@ -66,7 +69,7 @@ def predict(
         progress(f"predicting on {data.name}", 0, 1)
         rows, result, text = _node_rows(loaded, data) if pairs is None else _link_rows(loaded, data, pairs)
     content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(rows)
+    csv.writer(content, lineterminator="\n").writerows([csv_cell(cell) for cell in row] for row in rows)
     write_atomically(output, content.getvalue().encode())
     result = {
         "predictions": str(output),
@@ -86,7 +89,7 @@ def _node_rows(model: Any, data: Data) -> Predictions:
     count, width = probabilities.shape
     ids, classes = attribute(data, "node_ids") or range(count), model.names.classes
     names = classes or range(width)
-    rows: list[list[Any]] = [["node", "predicted_class", "probability"]]
+    rows: list[list[Any]] = [PREDICTIONS[0].split(",")]
     for node, label, share in zip(ids, predicted.tolist(), probability.tolist(), strict=True):
         rows.append([node, names[label], f"{share:.6f}"])
     counts = predicted.bincount(minlength=width).tolist()
@@ -102,7 +105,7 @@ def _link_rows(model: Any, data: Data, file: Path) -> Predictions:
     probability = model.predict_proba(data, pairs).tolist()
     count, likely = len(probability), sum(share > 0.5 for share in probability)
     ids = attribute(data, "node_ids") or range(data.num_nodes or 0)
-    rows: list[list[Any]] = [["source", "target", "probability"]]
+    rows: list[list[Any]] = [PREDICTIONS[1].split(",")]
     rows += [[ids[u], ids[v], f"{share:.6f}"] for (u, v), share in zip(pairs.t().tolist(), probability, strict=True)]
     return rows, {"pairs": count, "likely": likely}, (f"{count} pairs", "above a half", str(likely))
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, check_output, source_files
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, source_files
 from plgc.cli.options import GRAPH_HELP, Device, Json, Seed, Shots, check_device, examples, takes, values_of
 from plgc.cli.output import facts, seconds, show, size, working
+from plgc.cli.written import Force, check_output
 
 EXAMPLES = examples(
     "plgc report cora.safetensors --graph cora -o cora.html",
@@ -39,6 +40,7 @@ def report(
     shots: Shots = None,
     seed: Seed = 0,
     device: Device = "cpu",
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -51,7 +53,7 @@ def report(
     if graph is None and not named.plain:
         option = "--nodes-table" if named.nodes_table else "an option on how to read a graph"
         raise typer.BadParameter(f"{option} belongs to a --graph: give both")
-    check_output(output, [*source_files(files), *named.files()])
+    check_output(output, [*source_files(files), *named.files()], "a report", force)
     check_device(device)
     from plgc.report import write_report
 

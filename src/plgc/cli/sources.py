@@ -11,6 +11,7 @@ import typer
 from plgc.cli.inputs import GraphOptions, check_not_input
 from plgc.cli.options import Engine, Partition, check_device
 from plgc.cli.output import file_result, partition_text, seconds, size, table, warn, working
+from plgc.cli.written import check_kind
 
 if TYPE_CHECKING:
     from plgc.cli.condense import ViewOptions
@@ -54,6 +55,7 @@ def condense_several(
     options: dict[str, Any],
     method: str,
     checkpoint: Path | None,
+    force: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """Condense every source into a folder; the result and its text.
 
@@ -66,6 +68,7 @@ def condense_several(
         options: other arguments of :func:`plgc.condense_sources`.
         method: the method, and
         checkpoint: the folder for checkpoints, both refused unless they are the defaults.
+        force: write over files of another kind.
     """
     _check(graphs, named, view, parts, method)
     if "threads" in options:
@@ -75,7 +78,9 @@ def condense_several(
             "--checkpoint is for one graph: the folder keeps finished sources, and checkpoints of long ones"
         )
     read = [path for graph in graphs for path in GraphOptions(graph).files()]
-    check_not_input(_written(graphs, output, parts), [*named.files(), *read])
+    written = _written(graphs, output, parts)
+    check_not_input(written, [*named.files(), *read])
+    check_kind(written[2:], "a condensed graph", force)
     if options.get("engine") != Engine.ray:
         check_device(options.get("device", "cpu"))  # a cluster has devices of its own
     import plgc

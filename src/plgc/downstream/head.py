@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
 from plgc.downstream.unit_rows import unit_rows
 from plgc.runtime.options import check_ranges
+from plgc.runtime.schema import Positive, Share, Within, named_tensors, read
 from plgc.sparse.adjacency import Adjacency, propagate
 
 TINY = 1e-12  # below every probability: logarithms stay finite
@@ -41,6 +42,28 @@ class HeadSettings:
 
     def __post_init__(self) -> None:
         check_ranges(self, {"steps": "[1, inf)", "penalty smoothing_steps restart": "[0, inf)"})
+
+
+@dataclass(frozen=True)
+class HeadRecord:
+    """A head as a model file describes it; before ``sigma``, with the ``epochs`` and ``learning_rate`` of its training.
+
+    What costs time when it is applied is bounded: a file from a stranger decides it.
+    """
+
+    penalty: Annotated[float, Within(0)]
+    smoothing_steps: Annotated[int, Within(0, 1000)]
+    restart: Share
+    steps: Positive = 150
+    self_training: bool = True
+    sigma: Share | None = None
+    settled: dict[str, float] = field(default_factory=dict)
+    epochs: Positive = 200
+    learning_rate: Annotated[float, Within(0, above=True)] = 0.05
+
+    def __post_init__(self) -> None:
+        if ("smoothing" in self.settled) != ("weight_of_edges" in self.settled):
+            raise ValueError("settled has one of smoothing and weight_of_edges, and not the other")
 
 
 @dataclass(frozen=True)
@@ -84,18 +107,16 @@ class Head:
     @staticmethod
     def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: Mapping[str, int]) -> Head:
         """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
-        weight, bias, mean = (tensors[name] for name in ("weight", "bias", "mean"))
+        weight, bias, mean = named_tensors(tensors, "weight", "bias", "mean")
         width = sum(parts.values())
-        if weight.shape != (width, bias.numel()) or mean.shape != (width,):
+        if bias.ndim != 1 or weight.shape != (width, bias.numel()) or mean.shape != (width,):
             raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {width} columns")
-        if "sigma" not in header:  # of a time when all parts counted alike, and predictions were always smoothed
-            header = {name: header[name] for name in ("penalty", "smoothing_steps", "restart")} | {"sigma": 1.0}
-            weight = weight / len(parts) ** 0.5
-        sigma, settled = float(header.pop("sigma")), header.pop("settled", {})
-        if not 0 <= sigma <= 1:
-            raise ValueError(f"the head's sigma is {sigma}: it must lie between 0 and 1")
-        settled = {str(name): float(value) for name, value in settled.items()}
-        return Head(weight, bias, mean, parts, sigma, HeadSettings(**header), settled)
+        found = read(HeadRecord, header, where="head")
+        common = {"penalty": found.penalty, "smoothing_steps": found.smoothing_steps, "restart": found.restart}
+        if found.sigma is None:  # of a time when all parts counted alike, and predictions were always smoothed
+            return Head(weight / len(parts) ** 0.5, bias, mean, parts, 1.0, HeadSettings(**common))
+        settings = HeadSettings(**common, steps=found.steps, self_training=found.self_training)
+        return Head(weight, bias, mean, parts, found.sigma, settings, found.settled)
 
 
 def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:

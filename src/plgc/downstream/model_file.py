@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,13 +15,52 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.artifact.condensed import CHANNELS
 from plgc.downstream.backbone import BESIDE, Backbone, BackboneSettings, Outputs, network_kind
-from plgc.downstream.names import Names
+from plgc.downstream.names import Names, NamesRecord
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import write_atomically
+from plgc.runtime.schema import Seed64, Since, Within, Word, read
 
 SCHEMA = 3  # 2 knew one channel and one part beside it, 1 no checksum; both are still read
 CHECKSUM_SINCE = 2
+MOST_LAYERS = 1000  # products with Â of a kind whose layers have no weights
+Width = Annotated[int, Within(1, 2**31 - 1)]
+Blocks = tuple[Width, ...]
+
+
+@dataclass(frozen=True)
+class OutputsRecord:
+    """The widths of what the networks give, by channel."""
+
+    edges: Blocks
+    plain: Blocks
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The description of a model, in full."""
+
+    format: str
+    schema: int
+    version: Word
+    backbone: BackboneSettings
+    num_features: Width
+    scaling: Literal["l1", "l2", "none"]
+    seed: Seed64
+    head: dict[str, Any]
+    names: NamesRecord | None = None
+    blocks: Annotated[Blocks, Since(1, last=2)] = ()
+    checksum: Annotated[str, Since(2)] = ""
+    outputs: Annotated[OutputsRecord, Since(3)] = OutputsRecord((), ())
+    beside: Annotated[tuple[Literal["x", "propagated_1", "propagated_2"], ...], Since(3)] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.blocks or self.outputs.edges or self.outputs.plain):
+            raise ValueError("it describes no output")
+        if len(set(self.beside)) < len(self.beside):
+            raise ValueError(f"it has a part twice: {', '.join(self.beside)}")
+        if self.backbone.layers > MOST_LAYERS:
+            raise ValueError(f"it describes {self.backbone.layers} layers, at most {MOST_LAYERS} are applied")
 
 
 def save_model(path: str | os.PathLike[str], kind: str, backbone: Backbone, head: Any, names: Names) -> Path:
@@ -64,40 +103,40 @@ def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[
     """
     tensors, header = read_container(path, tuple(heads), SCHEMA, CHECKSUM_SINCE)
     try:
-        backbone = _read_backbone(header, _under("backbone.", tensors))
-        if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):
-            raise ValueError("it holds NaN or infinite values")
-        kind = header["format"]
-        head = heads[kind].from_file(_under("head.", tensors), dict(header["head"]), backbone.parts)
-        return kind, backbone, head, Names.from_header(header.get("names"), backbone.num_features, head.num_classes)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, PLGCError) as error:
+        about = read(ModelDescription, header, schema=header["schema"])
+        _check_numbers(tensors)
+        backbone = _read_backbone(about, _under("backbone.", tensors))
+        head = heads[about.format].from_file(_under("head.", tensors), about.head, backbone.parts)
+        names = Names() if about.names is None else about.names.checked(backbone.num_features, head.num_classes)
+        return about.format, backbone, head, names
+    except (ValueError, RuntimeError, PLGCError) as error:  # of load_state_dict, where names and shapes differ
         raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error
 
 
-def _read_backbone(header: Mapping[str, Any], weights: dict[str, Tensor]) -> Backbone:
-    settings, width = BackboneSettings(**header["backbone"]), int(header["num_features"])
-    if header["schema"] < 3:
-        outputs, beside = Outputs(_widths(header["blocks"])), ["propagated_2"]
+def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
+    """Raise unless every tensor is part of the backbone or the head, and holds numbers that can be computed with."""
+    for name, tensor in tensors.items():
+        if not name.startswith(("backbone.", "head.")):
+            raise ValueError(f"its tensor {name[:100]!r} is unknown")
+        if tensor.dtype != torch.float32:
+            raise ValueError(f"{name[:100]!r} is {tensor.dtype}, not float32")
+        if not torch.isfinite(tensor).all():
+            raise ValueError("it holds NaN or infinite values")
+
+
+def _read_backbone(about: ModelDescription, weights: dict[str, Tensor]) -> Backbone:
+    settings, width, beside = about.backbone, about.num_features, about.beside
+    outputs = Outputs(about.outputs.edges, about.outputs.plain)
+    if about.schema < 3:
+        outputs, beside = Outputs(about.blocks), ("propagated_2",)
         weights = {f"networks.edges.{name.removeprefix('gnn.')}": value for name, value in weights.items()}
-    else:
-        given = dict(header["outputs"])
-        outputs, beside = Outputs(**{channel: _widths(given.pop(channel)) for channel in CHANNELS}), header["beside"]
-        if given or not set(beside) <= set(BESIDE) or len(set(beside)) < len(beside):
-            raise ValueError(f"it describes parts that are not known: {', '.join(map(str, [*given, *beside]))}")
     for channel in CHANNELS:
         if blocks := outputs.of(channel):
             own = _under(f"networks.{channel}.", weights)
             _check_size(network_kind(settings, channel), settings, width, sum(blocks), own)
-    backbone = Backbone(settings, width, outputs, str(header["scaling"]), int(header["seed"]), beside)
+    backbone = Backbone(settings, width, outputs, about.scaling, about.seed, beside)
     backbone.load_state_dict(weights)
     return backbone.requires_grad_(False).eval()
-
-
-def _widths(values: Any) -> tuple[int, ...]:
-    widths = tuple(int(width) for width in values)
-    if any(width < 1 for width in widths):
-        raise ValueError(f"an output is {min(widths)} columns wide")
-    return widths
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

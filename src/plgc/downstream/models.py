@@ -59,7 +59,7 @@ class NodeModel(Model):
         """
         self.names.check(graph)
         inputs = self.backbone.prepare(graph)
-        return self.head.probabilities(self.backbone.embed(inputs), inputs.adjacency).cpu()
+        return _finite(self.head.probabilities(self.backbone.embed(inputs), inputs.adjacency).cpu())
 
     def predict(self, graph: Data) -> Tensor:
         """The most likely class of every node, [N]."""
@@ -100,7 +100,7 @@ class LinkModel(Model):
         if outside.numel():
             raise GraphError(f"a pair names node {int(outside[0])}, the graph has nodes 0 to {nodes - 1}")
         inputs = link_inputs(self.backbone.embed, self.backbone.parts, graph)
-        return torch.sigmoid(self.head.scores(inputs, pairs)).cpu()
+        return _finite(torch.sigmoid(self.head.scores(inputs, pairs)).cpu())
 
 
 @overload
@@ -179,6 +179,15 @@ def finetune_links(
     examples = link_examples(EdgeSplit(train, val, edges[:, :0]), graph, seed, settings)
     head, _ = fit_link(backbone.embed, backbone.parts, examples)
     return LinkModel(backbone, head, Names.of(graph))
+
+
+def _finite(probability: Tensor) -> Tensor:
+    """Raise where there are no numbers: weights of a stranger's model, or features, so large that sums overflow."""
+    if not torch.isfinite(probability).all():
+        raise GraphError(
+            "the model's predictions are no numbers: its weights or the graph's features are too large to be added up"
+        )
+    return probability
 
 
 def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeModel | LinkModel:

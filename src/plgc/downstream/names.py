@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from torch_geometric.data import Data
 
 from plgc.graphs.attributes import attribute
 from plgc.graphs.derive import check_derived, checked_mark, derived_of
 from plgc.runtime.errors import GraphError
+from plgc.runtime.schema import FreeText, Size
 
 MAX_LENGTH = 2**20  # characters of a list of names in a file; longer lists are not kept
 
@@ -39,17 +40,6 @@ class Names:
         labels = attribute(graph, "class_names")
         labels = None if classes is None or labels is None else labels[:classes]
         return Names(_kept(labels), _kept(attribute(graph, "feature_names")), derived_of(graph))
-
-    @staticmethod
-    def from_header(value: Any, features: int, classes: int | None) -> Names:
-        """Names of a model file; raises ValueError or TypeError where they are malformed or of another number."""
-        value = {} if value is None else dict(value)
-        derived = value.get("derived")
-        return Names(
-            _checked("classes", value.get("classes"), classes),
-            _checked("features", value.get("features"), features),
-            None if derived is None else checked_mark(derived),
-        )
 
     def to_header(self) -> dict[str, Any]:
         """The names as plain values."""
@@ -97,11 +87,20 @@ def _kept(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(names) if fits and names is not None else None
 
 
-def _checked(what: str, names: Any, count: int | None) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"its names of {what} are not a list of text")
-    if len(names) != count:
-        raise ValueError(f"it has {len(names)} names for {count or 0} {what}")
-    return tuple(names)
+Listed = tuple[Annotated[str, FreeText(), Size(0, MAX_LENGTH)], ...]
+
+
+@dataclass(frozen=True)
+class NamesRecord:
+    """Names as a model file has them; they may hold any character, and are escaped where they are shown."""
+
+    classes: Listed | None = None
+    features: Listed | None = None
+    derived: dict[str, Any] | None = None
+
+    def checked(self, features: int, classes: int | None) -> Names:
+        """The names of a model with so many features and classes; raises ValueError where there are more or fewer."""
+        for what, names, count in (("classes", self.classes, classes), ("features", self.features, features)):
+            if names is not None and len(names) != count:
+                raise ValueError(f"it has {len(names)} names for {count or 0} {what}")
+        return Names(self.classes, self.features, None if self.derived is None else checked_mark(self.derived))

@@ -41,6 +41,9 @@ def table_notes(
         each = sorted(set().union(*(getattr(row, f"{name}s") for row in found)))
         if each:
             yield f"{name}{'s' * (len(each) > 1)}: {'; '.join(each)}"
+    versions = sorted(set().union(*(row.versions for row in found)))
+    if len(versions) > 1:
+        yield f"not all of one version of plgc: {'; '.join(versions)}"
     if "paper" in head:
         yield "paper: the paper's own figures, not measured here; − paper: ours less the paper's mean"
     yield from _comparison_notes(experiment, found, head)

@@ -1,4 +1,8 @@
-"""Records of finished cells, one JSON object a line. A line is added whole; what a killed run cut short is skipped."""
+"""Records of finished cells, one JSON object a line. A line is added whole; what a killed run cut short is skipped.
+
+A line that names a cell and says anything else that no run of ours has written is refused, with its number: a table
+says only what was measured.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,68 @@ import errno
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from plgc._version import __version__
 from plgc.experiments.grid import Cell
-from plgc.runtime.errors import SettingError
+from plgc.rivals.methods import METHODS
+from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError
+from plgc.runtime.schema import ABSENT, Absent, Count, Form, FreeText, SchemaError, Within, Word, read
 
 FILE = "records.jsonl"
 CELL_KEYS = tuple(item.name for item in fields(Cell))
+MOST_DRAWS = 1000  # label draws of a cell
+Spent = Annotated[float, Within(0)]  # seconds
 # Records from before they came have none.
 LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A line of the file: the cell, what was measured or why it failed, and with what it was made.
+
+    ``values`` are the metrics of every label draw, where there are several.
+    """
+
+    cell: Cell
+    metrics: dict[str, float] | Absent = ABSENT
+    error: Annotated[str, FreeText()] | Absent = ABSENT
+    values: dict[str, tuple[float, ...]] | Absent = ABSENT
+    clean_labels: Count | None = None
+    learn_seconds: Spent | None = None
+    learn_peak_memory_bytes: Count | None = None
+    kept_nodes: Count | None = None
+    condense_seconds: Spent | None = None
+    condense_peak_memory_bytes: Count | None = None
+    reused: bool | None = None
+    bytes: Count | None = None
+    artifact_sha256: Annotated[str, Form(r"[0-9a-f]{64}(\+[0-9a-f]{64})*", "checksums with + between")] | None = None
+    settings: dict[str, Any] | None = None
+    chosen: dict[str, Any] | tuple[dict[str, Any], ...] | None = None
+    seconds: Spent | None = None
+    graph_nodes: Count | None = None
+    split: str | None = None
+    machine: str | None = None
+    device: str | None = None
+    threads: Count | None = None
+    commit: str | None = None
+    version: Word | None = None
+    torch: Word | None = None
+    python: Word | None = None
+
+    def __post_init__(self) -> None:
+        if (self.metrics is ABSENT) == (self.error is ABSENT):
+            raise ValueError("it needs either metrics or an error")
+        draws = self.cell.draws
+        if self.cell.method not in METHODS:
+            raise ValueError(f"there is no method {self.cell.method[:100]!r}")
+        if draws is not None and not 1 <= draws <= MOST_DRAWS:
+            raise ValueError(f"cell.draws is {draws}: it must be at least 1 and at most {MOST_DRAWS}")
+        if not isinstance(self.values, Absent) and any(len(found) != (draws or 1) for found in self.values.values()):
+            raise ValueError(f"values are not of {draws or 1} label draw(s)")
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
@@ -54,15 +108,28 @@ def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """Every record of these files, one per cell: the last one, but an error never takes the place of a success."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for path in paths:
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
             try:
                 record = json.loads(line)
                 key = identity(record)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # half a line
+            _check(record, path, number)
             if "error" not in record or key not in found or "error" in found[key]:
                 found[key] = record
     return list(found.values())
+
+
+def _check(record: dict[str, Any], path: Path, number: int) -> None:
+    try:
+        read(Record, record)
+    except SchemaError as error:
+        made = record.get("version")
+        other = f" (it is of plgc {str(made)[:40]!r}, this is {__version__})" if made not in (None, __version__) else ""
+        raise ArtifactError(
+            f"line {number} of {path} is no record of ours: {str(error)[:400]}{other}. Remove the line to go on "
+            "without it: running the experiment again does its cell anew"
+        ) from error
 
 
 def identity(record: dict[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -44,7 +44,7 @@ class SummaryRow:
         less_control: the difference to the best of the controls that were run.
         less_all: the difference to the best of them and of the experiment's other references.
         also: the experiment's other metrics and costs, by name.
-        machines, commits: what the values were made with.
+        machines, commits, versions: what the values were made with.
     """
 
     graph: str
@@ -62,6 +62,7 @@ class SummaryRow:
     also: dict[str, list[float]] = field(default_factory=dict)
     machines: set[str] = field(default_factory=set)
     commits: set[str] = field(default_factory=set)
+    versions: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -154,6 +155,7 @@ def summarise(
                     row.also.setdefault(name, []).append(value)
             row.machines.add(record.get("machine") or "unknown")
             row.commits.add(record.get("commit") or "unknown")
+            row.versions.add(record.get("version") or "unknown")
     if not wanted & recorded and (recorded or not wanted <= set(METRICS)):
         known = ", ".join(sorted(recorded)) or ", ".join(METRICS)
         raise SettingError(f"there is no metric {metric or experiment.metric!r} in the records: choose {known}")

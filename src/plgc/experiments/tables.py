@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from plgc.experiments.numbers import NONE, Unit, mean_std, shown_pair, signed, s
 from plgc.experiments.spec import Experiment
 from plgc.experiments.summary import PROTOCOL, SummaryRow, level_name, level_values, summarise
 from plgc.graphs.catalog import is_known, title
+from plgc.runtime.text import csv_cell, markdown_cell
 
 NO_MEMORY = "out of memory"
 COSTS = {  # a record's costs: their heading, and the unit they are shown in
@@ -98,15 +98,10 @@ def to_text(table: ResultTable) -> str:
 def to_markdown(table: ResultTable) -> str:
     """The table and its notes, without a title."""
     sides = ["---" if i < table.names else "---:" for i in range(len(table.head))]
-    lines = [[_plain(cell) for cell in line] for line in (table.head, *table.rows)]
+    lines = [[markdown_cell(cell) for cell in line] for line in (table.head, *table.rows)]
     lines.insert(1, sides)
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return rows + "\n\n" + "\n".join(f"- {_plain(note)}" for note in table.notes) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Text without markup: two footnotes side by side would be read as a link."""
-    return re.sub(r"([|\[\]])", r"\\\1", text)
+    return rows + "\n\n" + "\n".join(f"- {markdown_cell(note)}" for note in table.notes) + "\n"
 
 
 def to_csv(table: ResultTable) -> str:
@@ -114,7 +109,7 @@ def to_csv(table: ResultTable) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(SummaryRow("", None, None, "", (None,) * len(PROTOCOL)).line()))
     writer.writeheader()
-    writer.writerows(table.lines)
+    writer.writerows({name: csv_cell(value) for name, value in line.items()} for line in table.lines)
     return text.getvalue().replace("\r\n", "\n")
 
 

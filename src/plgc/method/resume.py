@@ -7,6 +7,7 @@ A resumed run ends with the same bytes as one that was never stopped: everything
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from plgc.method.stage_one import StageOne
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress, silent
+from plgc.runtime.schema import Count, read
 
 VIEWS = 2
 
@@ -25,6 +27,16 @@ class Curves:
     pseudo_label_loss: list[float] = field(default_factory=list)
     explained: list[float] = field(default_factory=list)
     synthesis_loss: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a checkpoint says of a run, beside its tensors; the attributes of :class:`Run` explain it."""
+
+    phase: Literal["", "twins", "rounds"] = ""
+    twin_epochs: Count = 0
+    agreement: float | None = None
+    curves: Curves = field(default_factory=Curves)
 
 
 class Run:
@@ -41,10 +53,10 @@ class Run:
     def __init__(self, rounds: int, progress: Progress = silent, file: Checkpoint | None = None) -> None:
         self.rounds, self.progress, self.file = rounds, progress, file or Checkpoint(None, "")
         self.tensors, values = self.file.load() or ({}, {})
-        self.phase: str = values.get("phase", "")
-        self.twin_epochs: int = values.get("twin_epochs", 0)
-        self.agreement: float | None = values.get("agreement")
-        self.curves = Curves(**values.get("curves", {}))
+        with self.file.resuming():
+            saved = read(RunRecord, values)
+        self.phase, self.twin_epochs, self.agreement = saved.phase, saved.twin_epochs, saved.agreement
+        self.curves = saved.curves
         self.features: Tensor | None = self.tensors.pop("features", None)
         if epochs := self.twin_epochs + len(self.curves.pseudo_label_loss):
             self.report(f"resuming after epoch {epochs}, from {self.file.path}")
@@ -59,7 +71,10 @@ class Run:
     def resume(self, phase: str, stage: StageOne) -> StageOne:
         """Begin a phase with a stage that has just been started, from the checkpoint if it was saved in this phase."""
         if self.tensors and self.phase == phase:
-            restore(stage, self.tensors)
+            with self.file.resuming():
+                restore(stage, self.tensors)
+                if self.features is not None and len(self.features) != len(stage.prototypes):
+                    raise ValueError(f"it has {len(self.features)} synthetic nodes, not {len(stage.prototypes)}")
             self.tensors = {}
             if self.features is not None:
                 self.features = self.features.to(stage.prototypes.device)
@@ -86,5 +101,7 @@ def restore(stage: StageOne, tensors: dict[str, Tensor]) -> None:
     stage.draws.set_state(tensors["draws"])
     unpack(stage.optimizer, tensors)
     found = [tensors.get(f"potential {view}") for view in range(VIEWS)]
+    if any(part is not None and part.shape != (len(stage.prototypes),) for part in found):
+        raise ValueError(f"its potentials are not of {len(stage.prototypes)} prototypes")
     device = stage.prototypes.device
     stage.potentials = [None if potential is None else potential.to(device) for potential in found]

@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,6 +26,7 @@ from plgc.report.sections.sources import sources_section
 from plgc.runtime.files import check_writable, write_atomically
 from plgc.runtime.options import accepts
 from plgc.runtime.progress import Progress, silent
+from plgc.runtime.text import visible_lines
 
 VERSIONS = f"plgc {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
 
@@ -97,8 +99,14 @@ def templates() -> Environment:
     """The templates in ``page/``. What is put into them is text and is escaped, unless it is :class:`Markup`."""
     loader = PackageLoader("plgc.report", "page")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.finalize = _shown
     found.filters |= {name: getattr(formatting, name) for name in ("counted", "number", "percent", "plain", "whole")}
     found.filters["px"] = "{:.1f}".format
     found.globals["file"] = lambda name: Markup(loader.get_source(found, name)[0].strip())
     found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":"), "sort_keys": True}
     return found
+
+
+def _shown(value: Any) -> Any:
+    """What is put into a template: text from files and tables without characters that steer how it is shown."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value

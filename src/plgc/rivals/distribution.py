@@ -27,6 +27,7 @@ from plgc.rivals.coreset import class_counts, kcenter_nodes
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.options import check_ranges
+from plgc.runtime.schema import Count, read
 from plgc.sparse.adjacency import propagate
 
 
@@ -86,7 +87,8 @@ def condense_by_distribution(run: RivalRun) -> CondensedGraph:
     means_condensed = class_means(node_labels, labels.classes).to(device)
     file, state = run.checkpoint(), State(run.x[chosen.to(device)], settings, run.seed)
     if (found := file.load()) is not None:
-        state.restore(*found)
+        with file.resuming():
+            state.restore(*found)
     pause = max(1, settings.networks // settings.checks)
     for done in range(state.done + 1, settings.networks + 1):
         loss = match(state.features, state.optimizer, real, means, means_condensed, settings, state.generator)
@@ -151,6 +153,15 @@ def class_means(y: Tensor, classes: int) -> Tensor:
     return member / member.sum(1, keepdim=True).clamp(min=1)
 
 
+@dataclass(frozen=True)
+class MatchingRecord:
+    """What a checkpoint says beside its tensors: networks that are done, and the curves so far."""
+
+    done: Count
+    losses: list[float]
+    accuracies: list[float]
+
+
 class State:
     """What a run has learned so far: X' with its optimiser, the best X', and the generator of networks."""
 
@@ -179,4 +190,7 @@ class State:
         unpack(self.optimizer, tensors)
         self.best = tensors["best"].to(self.features.device)
         self.generator.set_state(tensors["generator"])
-        self.done, self.losses, self.accuracies = values["done"], values["losses"], values["accuracies"]
+        if self.best.shape != self.features.shape:
+            raise ValueError(f"its best features are {tuple(self.best.shape)}, not {tuple(self.features.shape)}")
+        saved = read(MatchingRecord, values)
+        self.done, self.losses, self.accuracies = saved.done, saved.losses, saved.accuracies

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from plgc._version import __version__
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError, remove_leftovers, write_atomically
+from plgc.runtime.schema import SchemaError, read
 
 FORMAT, SCHEMA = "plgc-checkpoint", 3  # optimiser state has other names than in 2: those start from the beginning
 SUFFIX = ".checkpoint"
@@ -87,6 +88,17 @@ def run_key(**parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class CheckpointDescription:
+    """The description of a checkpoint; every method declares its own values."""
+
+    format: str
+    schema: int
+    key: str
+    values: dict[str, Any]
+    checksum: str
+
+
 @dataclass
 class Checkpoint:
     """The checkpoint of one run. With ``path`` None nothing is saved, and nothing is loaded.
@@ -113,12 +125,30 @@ class Checkpoint:
             tensors, header = read_container(self.path, (FORMAT,), SCHEMA, SCHEMA)
         except ArtifactError:
             return None
-        if (header["schema"], header.get("key")) != (SCHEMA, self.key) or not isinstance(header.get("values"), dict):
+        try:
+            values = read(CheckpointDescription, header, schema=header["schema"]).values
+        except SchemaError:
+            return None
+        if (header["schema"], header["key"]) != (SCHEMA, self.key):
             return None
         if self.place is not None:
             self.place.files.add(self.path)
-        # Clones: memory from torch's own allocator is aligned as in a run that was never stopped.
-        return {name: tensor.clone() for name, tensor in tensors.items()}, header["values"]
+        return tensors, values
+
+    @contextlib.contextmanager
+    def resuming(self) -> Iterator[None]:
+        """Go on from what :meth:`load` gave; a file that is sound and does not fit the run is named.
+
+        Raises:
+            ArtifactError: the work inside failed over what the file holds.
+        """
+        try:
+            yield
+        except (LookupError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
+            raise ArtifactError(
+                f"the checkpoint {self.path} does not fit this run ({str(error)[:200]}): remove it, and do the same "
+                "again"
+            ) from error
 
     def others(self) -> bool:
         """Whether the folder has checkpoints of other runs, and none of this one."""

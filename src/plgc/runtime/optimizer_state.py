@@ -24,12 +24,15 @@ def pack(optimizer: torch.optim.Optimizer, name: str = "") -> dict[str, Tensor]:
 
 
 def unpack(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], name: str = "") -> None:
-    """Put back what :func:`pack` gave, on the device of each parameter."""
+    """Put back what :func:`pack` gave, on the device of each parameter; ValueError where shapes differ."""
     for number, parameter in enumerate(_parameters(optimizer)):
-        with torch.no_grad():
-            parameter.copy_(tensors[f"{name}parameter {number}"])
         begin = f"{name}optimizer {number} "
         state = {key.removeprefix(begin): value for key, value in tensors.items() if key.startswith(begin)}
+        saved = tensors[f"{name}parameter {number}"]
+        if saved.shape != parameter.shape or any(part.shape not in (saved.shape, ()) for part in state.values()):
+            raise ValueError(f"{name}parameter {number} has shape {tuple(saved.shape)}, not {tuple(parameter.shape)}")
+        with torch.no_grad():
+            parameter.copy_(saved)
         optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from plgc.runtime.text import visible
+
 Progress = Callable[[str, int, int], None]
 
 BAR = 24  # characters of the bar
@@ -100,7 +102,7 @@ class _Line:
         self.state: tuple[str, int, int, float] | None = None  # message, done, total, and when that was said
 
     def update(self, message: str, done: int, total: int) -> None:
-        self.state = (message, done, total, time.monotonic())
+        self.state = (visible(message), done, total, time.monotonic())
         self.draw(TERMINAL_PAUSE)
 
     def tick(self, done: threading.Event) -> None:
@@ -136,7 +138,7 @@ def _log_lines(out: TextIO) -> Progress:
         if now - last >= LOG_PAUSE:
             last = now
             percent = _percent(done, total)
-            out.write(f"{percent:.0f} %  {pace(percent, now - start, now - start)}  {message}\n")
+            out.write(f"{percent:.0f} %  {pace(percent, now - start, now - start)}  {visible(message)}\n")
             out.flush()
 
     return progress

@@ -24,7 +24,8 @@ from plgc.sources.engine import Placement
 from plgc.sources.folder import Sources, make_sources
 from plgc.sources.manifest import start_manifest
 from plgc.sources.names import Graph, locate, safe_name, source_names
-from plgc.sources.task import SourceRequest, source_options
+from plgc.sources.options import source_options
+from plgc.sources.task import SourceRequest
 
 SOURCES_RELEASE = Release(min_cluster=5, fingerprint=False)  # it does not hide who was in a source
 LEAST_NODES = 2  # of a source: what condensation needs
@@ -49,9 +50,10 @@ def condense_sources(
 ) -> Sources:
     """Condense every graph by itself: ``out/NAME.safetensors`` for each, and ``out/manifest.json``.
 
-    Calling again does only what is missing: a file counts as finished where the manifest lists it and it has the seed,
-    size, settings, threads and graph counts that a new one would have. More graphs can be added to a folder at any
-    time; the graphs of the sources that are there already are not needed for that.
+    Calling again does only what is missing: a file counts as finished where the manifest lists it and it was made from
+    the same graph, by its content, with the same seed, size, settings, threads and memory. What it was made from is
+    known from the user's cache (:mod:`plgc.sources.origin`); where that is lost, it is made again. More graphs can be
+    added to a folder at any time; the graphs of the sources that are there already are not needed for that.
 
     Args:
         graphs: names, paths of npz files, or ``Data``; one, or several. Labels are never read.

@@ -26,8 +26,10 @@ from plgc.sources.manifest import (
     open_entry,
     start_manifest,
 )
+from plgc.sources.options import SourceOptions
+from plgc.sources.origin import is_made_from, origin, remember
 from plgc.sources.task import (
-    SourceOptions,
+    MadeSource,
     SourceRequest,
     SourceTask,
     condense_source,
@@ -166,32 +168,30 @@ class _Run:
     def _is_finished(
         self, entry: ManifestEntry, request: SourceRequest, graph: Path | BareGraph | None, seed: int
     ) -> bool:
-        """Whether the file in the folder is what a task would make, as far as that can be told without making it."""
+        """Whether the file in the folder is what a task would make; without the graph, as far as its options tell."""
         release, threads = self.options.release, self.options.compute.threads
         try:
             found = open_entry(self.folder, entry)
-            made = (found.method, found.seed, found.threads, found.settings, found.fingerprint is not None)
-            if made != ("plgc", seed, threads, self.options.recorded, release.fingerprint):
-                return False
             if graph is None:
-                return request.nodes in (None, found.nodes_requested)
+                made = (found.method, found.seed, found.threads, found.settings, found.fingerprint is not None)
+                same = made == ("plgc", seed, threads, self.options.recorded, release.fingerprint)
+                return same and request.nodes in (None, found.nodes_requested)
             graph = read_graph(graph) if isinstance(graph, Path) else graph
-            size = (resolve_count(graph.num_own, request.ratio, request.nodes), graph.x.shape[1])
+            count = resolve_count(graph.num_own, request.ratio, request.nodes)
         except PLGCError:
             return False
-        same = (found.nodes_requested, found.num_features, found.seen) == (*size, graph.seen)
-        return same and (release.clip is not None or found.source == graph.counts)  # noisy files hide the counts
+        return is_made_from(entry.sha256, origin(graph, count, seed, self.options))
 
     def finish(self, result: TaskResult) -> None:
         """Move a finished task's file into the folder and list it in the manifest; or note why there is none."""
         if result.error is not None:
             self.fail(result.name, result.error.message)
             return
-        made, seconds, peak = result.value
+        made: MadeSource = result.value
         before = self.manifest.find(result.name)
-        wait_for_file(Path(made))
+        wait_for_file(Path(made.path))
         try:
-            condensed = CondensedGraph.load(made)
+            condensed = CondensedGraph.load(made.path)
             for other in self.manifest.sources:
                 if other is not before:
                     check_width(result.name, condensed.num_features, other.name, other.features)
@@ -201,8 +201,8 @@ class _Run:
         entry = ManifestEntry(
             name=result.name,
             file=f"{result.name}{SUFFIX}",
-            sha256=file_digest(made),
-            bytes=os.path.getsize(made),
+            sha256=file_digest(made.path),
+            bytes=os.path.getsize(made.path),
             nodes=condensed.num_nodes,
             nodes_requested=condensed.nodes_requested,
             features=condensed.num_features,
@@ -212,12 +212,13 @@ class _Run:
             settings=self.options.published,
         )
         path = self.folder / entry.file
-        os.replace(made, path)
+        remember(entry.sha256, made.origin)
+        os.replace(made.path, path)
         self.manifest = self.manifest.with_source(entry)
         self.manifest.write(self.folder)
         source_checkpoints(self.folder, result.name).clear_all()
         replaced = before is not None and before.sha256 != entry.sha256
-        self.done[result.name] = Source(result.name, path, entry, True, seconds, peak, replaced)
+        self.done[result.name] = Source(result.name, path, entry, True, made.seconds, made.peak_memory_bytes, replaced)
 
     def fail(self, name: str, reason: str) -> None:
         """Note why a source could not be made."""

@@ -12,18 +12,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import reprlib
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
 from plgc.runtime.container import check_format
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.files import write_atomically
+from plgc.runtime.schema import ABSENT, Absent, Count, Digest, Positive, SchemaError, Seed64, Size, Within, Word, read
 
 MANIFEST = "manifest.json"
 FORMAT = "plgc-sources"
@@ -36,17 +35,64 @@ MAX_BYTES = 16 * 2**20  # of a manifest; one source takes some hundreds
 class ManifestEntry:
     """One source of a manifest."""
 
-    name: str
-    file: str
-    sha256: str
-    bytes: int
-    nodes: int
-    nodes_requested: int
-    features: int
-    seed: int
-    place: int
-    weight: float
+    name: Annotated[str, Size(1, 200)]
+    file: Annotated[str, Size(1, 255)]
+    sha256: Digest
+    bytes: Positive
+    nodes: Positive
+    nodes_requested: Positive
+    features: Positive
+    seed: Seed64
+    place: Annotated[int, Within(0, 1_000_000)]
+    weight: Annotated[float, Within(1e-9, 1e9)]
     settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        file = self.file
+        if any(sign in file for sign in "/\\:") or file.startswith(".") or not file.endswith(SUFFIX):
+            raise ValueError(
+                f"it names the file {file!r:.100}, which must be the bare name of a {SUFFIX} file beside it"
+            )
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How one graph was cut into the sources; numbers of edges are left out where files are clipped or noisy."""
+
+    graph: Annotated[str, Size(1, 200)]
+    parts: Annotated[int, Within(2, 1_000_000)]
+    how: Literal["random", "metis", "skewed"]
+    halo: Annotated[int, Within(0, 1_000_000)]
+    seed: Seed64
+    alpha: Annotated[float, Within(0, above=True)] | Absent = ABSENT
+    edges: Count | Absent = ABSENT
+    edges_cut: Count | Absent = ABSENT
+
+    def __post_init__(self) -> None:
+        if isinstance(self.edges, Absent) != isinstance(self.edges_cut, Absent):
+            raise ValueError("edges and edges_cut go together, one of them is missing")
+        if (
+            not isinstance(self.edges, Absent)
+            and not isinstance(self.edges_cut, Absent)
+            and self.edges_cut > self.edges
+        ):
+            raise ValueError(f"{self.edges_cut} of {self.edges} edges are said to be cut")
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """A manifest as it is written."""
+
+    format: str
+    schema: int
+    version: Word
+    sources: tuple[ManifestEntry, ...]
+    partition: Partition | None = None
+
+    def __post_init__(self) -> None:
+        names = [entry.name.casefold() for entry in self.sources]
+        if len(set(names)) < len(names):
+            raise ValueError("two sources have the same name")
 
 
 @dataclass(frozen=True)
@@ -139,14 +185,11 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} cannot be read: {error}") from error
     content = check_format(path, content, (FORMAT,), SCHEMA)
-    sources, partition = content.get("sources"), content.get("partition")
-    if not isinstance(sources, list) or not (partition is None or isinstance(partition, dict)):
-        raise ArtifactError(f"{path} is damaged: sources must be a list, partition an object or null")
-    entries = tuple(_entry(value, path) for value in sources)
-    names = [entry.name.casefold() for entry in entries]
-    if len(set(names)) < len(names):
-        raise ArtifactError(f"{path} is damaged: two sources have the same name")
-    return Manifest(entries, partition)
+    try:
+        found = read(ManifestFile, content, schema=content["schema"])
+    except SchemaError as error:
+        raise ArtifactError(f"{path} is damaged: {str(error)[:400]}") from error
+    return Manifest(found.sources, content.get("partition"))
 
 
 def start_manifest(out: str | os.PathLike[str], partition: dict[str, Any] | None = None) -> Manifest:
@@ -184,7 +227,14 @@ def open_entry(folder: Path, entry: ManifestEntry) -> CondensedGraph:
             f"{path} is not the file that the manifest lists as {entry.name} (its sha256 differs): condense that "
             "source again, or name the file by itself"
         )
-    return CondensedGraph.load(path)
+    condensed = CondensedGraph.load(path)
+    told = (entry.nodes, entry.nodes_requested, entry.features, entry.seed)
+    if told != (condensed.num_nodes, condensed.nodes_requested, condensed.num_features, condensed.seed):
+        raise ArtifactError(
+            f"{path} has other nodes, features or another seed than the manifest lists for {entry.name}: condense that "
+            "source again, or name the file by itself"
+        )
+    return condensed
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -201,22 +251,3 @@ def _open_folder(folder: Path) -> list[OpenSource]:
         OpenSource(entry.name, folder / entry.file, open_entry(folder, entry), entry.weight)
         for entry in manifest.sources
     ]
-
-
-def _entry(value: Any, path: Path) -> ManifestEntry:
-    kinds: dict[str, type | tuple[type, ...]] = {"name": str, "file": str, "sha256": str, "settings": dict}
-    kinds |= {"weight": (int, float)}
-    names = [field.name for field in fields(ManifestEntry)]
-    if not isinstance(value, dict) or not set(names) <= set(value):
-        raise ArtifactError(f"{path} is damaged: a source needs {', '.join(names)}")
-    for name in names:
-        if not isinstance(value[name], kinds.get(name, int)) or isinstance(value[name], bool):
-            raise ArtifactError(f"{path} is damaged: {name} of a source is {reprlib.repr(value[name])}")
-    file = value["file"]
-    if any(sign in file for sign in ("/", "\\", ":", "\0")) or file.startswith(".") or not file.endswith(SUFFIX):
-        shown = reprlib.repr(file)
-        raise ArtifactError(f"{path} names the file {shown}: it must be the bare name of a {SUFFIX} file beside it")
-    if not 0 < value["weight"] <= sys.float_info.max:
-        weight = reprlib.repr(value["weight"])
-        raise ArtifactError(f"{path}: the weight of {value['name'][:100]} is {weight}, it must be above 0")
-    return ManifestEntry(**{name: value[name] for name in names})

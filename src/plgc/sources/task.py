@@ -1,4 +1,4 @@
-"""The task that condenses one source: what is requested, the options that all sources share, and the work itself.
+"""The task that condenses one source: what is requested, and the work itself.
 
 A task reads its graph from a file and writes its result to a file, in every engine: so all of them give the same bytes,
 and only paths are sent to workers.
@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,56 +23,12 @@ from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.bare import BareGraph, bare_graph, strip_labels
 from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.load import load_graph
-from plgc.method.condense import choose_settings, condense
-from plgc.method.release import Release
-from plgc.method.settings import CondenseSettings
+from plgc.method.condense import condense, resolve_count
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
-from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
-from plgc.runtime.options import Compute
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
-from plgc.sources.engine import Placement
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """How the sources of a call are condensed, the same for all."""
-
-    settings: CondenseSettings
-    release: Release
-    compute: Compute
-
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """The settings as a condensed file records them."""
-        clip, noise = self.release.clip, self.release.noise
-        return {**self.settings.to_dict(), **({} if clip is None else {"clip": clip, "noise": noise})}
-
-    @property
-    def published(self) -> dict[str, Any]:
-        """The settings that the manifest names; all others are in the files."""
-        return {
-            "preset": self.settings.preset,
-            "min_cluster": self.settings.min_cluster,
-            "max_share": self.settings.max_share,
-            "clip": self.release.clip,
-            "noise": self.release.noise,
-            "fingerprint": self.release.fingerprint,
-            "threads": self.compute.threads,
-        }
-
-
-def source_options(
-    preset: str, settings: CondenseSettings | None, release: Release, compute: Compute, placement: Placement
-) -> SourceOptions:
-    """Put the options together and check them, before any work begins."""
-    if compute.threads is not None:
-        raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
-    if release.fingerprint and release.clip is not None:
-        raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
-    chosen = choose_settings(preset, settings, compute, release)
-    release = replace(release, noise=float(release.noise))  # as files record it
-    return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))
+from plgc.sources.options import SourceOptions
+from plgc.sources.origin import origin
 
 
 @dataclass(frozen=True)
@@ -135,17 +90,25 @@ def read_graph(path: Path, core: str | None = None, seen: Seen = ALL) -> BareGra
     return graph if core is None else replace(graph, core_mask=torch.from_numpy(np.load(core, allow_pickle=False)))
 
 
-def condense_source(task: SourceTask) -> tuple[str, float, int | None]:
-    """Condense one source; the file's path, in the private folder, the seconds and the peak memory in bytes.
+@dataclass(frozen=True)
+class MadeSource:
+    """What a task leaves: the file, in the private folder, what it was made from, and what it took."""
 
-    The file has a name that no other attempt uses.
-    """
+    path: str
+    origin: str
+    seconds: float
+    peak_memory_bytes: int | None
+
+
+def condense_source(task: SourceTask) -> MadeSource:
+    """Condense one source. The file has a name that no other attempt uses."""
     start, options = time.perf_counter(), task.options
     reset_peak_memory(options.compute.device)
+    graph = read_graph(Path(task.graph), task.core, task.seen)
+    count = resolve_count(graph.num_own, task.ratio, task.nodes)
     condensed = condense(
-        read_graph(Path(task.graph), task.core, task.seen),
-        nodes=task.nodes,
-        ratio=task.ratio,
+        graph,
+        nodes=count,
         seed=task.seed,
         settings=options.settings,
         compute=options.compute,
@@ -153,7 +116,8 @@ def condense_source(task: SourceTask) -> tuple[str, float, int | None]:
         checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
     )
     path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))
-    return str(path), time.perf_counter() - start, peak_memory(options.compute.device)
+    made_from = origin(graph, count, task.seed, options)
+    return MadeSource(str(path), made_from, time.perf_counter() - start, peak_memory(options.compute.device))
 
 
 def source_checkpoints(folder: Path, name: str) -> CheckpointFolder:

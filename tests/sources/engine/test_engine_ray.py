@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from plgc.runtime.errors import GraphError, SettingError
 from plgc.sources import folder as folder_module
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
-from plgc.sources.task import SourceTask, condense_source
+from plgc.sources.task import MadeSource, SourceTask, condense_source
 from quick import quick
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
@@ -73,7 +75,7 @@ def condense_to(path: Path, seed: int, begun: Path, release: Path | None) -> tup
     return str(path), node, torch.get_num_threads()
 
 
-def source_to(task: SourceTask) -> tuple[str, float, int | None]:
+def source_to(task: SourceTask) -> MadeSource:
     """The task of many sources, which waits until the second node is gone; beside the folder it says where it runs."""
     base = Path(task.folder).parents[1]
     with (base / f"{task.name}.begun").open("a") as file:
@@ -250,6 +252,46 @@ def test_a_cluster_that_has_lost_its_only_fitting_node_is_not_waited_for(
     results = run_tasks(condense_to, tasks, engine="ray", address=cluster.address, cpus=2)
     thread.join()
     assert [result.error.kind for result in results if result.error] == ["no-resources"] * 2
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+import plgc
+from plgc.sources import folder
+from quick import quick
+out, address = sys.argv[1:3]
+if __name__ == "__main__":
+    plgc.condense_sources(
+        sys.argv[3:], out, nodes=6, settings=quick(16, hidden=16, rounds=1, epochs=2), engine="ray", address=address,
+        workers=1,
+    )
+"""
+
+
+def test_a_killed_driver_loses_what_was_under_way_alone(cluster: Any, tmp_path: Path) -> None:
+    """The same call again keeps what was listed, makes the rest, and leaves nothing else behind."""
+    graphs = [
+        save_npz(citation_graph(nodes=120, classes=3, features=40, seed=seed), tmp_path / f"g{seed}.npz")
+        for seed in range(3)
+    ]
+    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK)
+    script, out = tmp_path / "driver.py", tmp_path / "out"
+    script.write_text(DRIVER)
+    command = [sys.executable, str(script), str(out), cluster.address, *map(str, graphs)]
+    driver = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        wait_until((out / "manifest.json").exists)
+    finally:
+        driver.kill()
+        driver.wait()
+    kept = {entry.name for entry in plgc.sources.read_manifest(out).sources}
+    found = plgc.condense_sources(graphs, out, nodes=6, settings=QUICK, engine="ray", address=cluster.address)
+    assert kept
+    assert {source.name for source in found.sources if not source.made} == kept
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+        path.name: path.read_bytes() for path in (tmp_path / "serial").iterdir()
+    }
 
 
 # Without a cluster

@@ -21,7 +21,7 @@ Every method and every control is scored with this head.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ from plgc.graphs.check import node_count
 from plgc.graphs.views.edges import EdgeSplit, keep_edges, non_edges
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import check_ranges
+from plgc.runtime.schema import Count, named_tensors, read
 
 STREAMS = {"train": 0, "val": 1, "test": 2}  # every part of a split draws its non-edges from its own generator
 SLOPE, THRESHOLD = 10.0, 1 / 3  # before any training, a cosine above the threshold counts as an edge
@@ -161,6 +162,15 @@ def pair_products(inputs: LinkInputs, pairs: Tensor, directions: Tensor) -> Tens
 
 
 @dataclass(frozen=True)
+class LinkRecord:
+    """A pair head as a model file describes it; earlier versions had the best ``epoch``, and no ``shares``."""
+
+    validation: dict[str, float]
+    shares: dict[str, float] = field(default_factory=dict)
+    epoch: Count = 0
+
+
+@dataclass(frozen=True)
 class LinkHead:
     """φ.
 
@@ -194,17 +204,14 @@ class LinkHead:
     @staticmethod
     def from_file(tensors: dict[str, Tensor], header: dict[str, Any], parts: Mapping[str, int]) -> LinkHead:
         """The head of a model file; raises ValueError where it does not fit the embedding's parts."""
-        weight, popularity, bias = (tensors[name] for name in ("weight", "popularity", "bias"))
+        weight, popularity, bias = named_tensors(tensors, "weight", "popularity", "bias")
         columns = sum(parts.values())
         if popularity.shape == ():  # earlier versions had p_u + p_v alone
             popularity = F.pad(popularity.reshape(1), (0, POPULARITY - 1))
-        if weight.shape != (columns,) or popularity.shape != (POPULARITY,) or bias.numel() != 1:
+        if weight.shape != (columns,) or popularity.shape != (POPULARITY,) or bias.shape not in ((), (1,)):
             raise ValueError(f"the head has shape {tuple(weight.shape)}, the backbone gives {columns} columns")
-        shares, validation = (
-            {str(name): float(value) for name, value in found.items()}
-            for found in (header.get("shares", {}), header["validation"])
-        )
-        return LinkHead(weight, popularity, bias, shares, validation)
+        found = read(LinkRecord, header, where="head")
+        return LinkHead(weight, popularity, bias, found.shares, found.validation)
 
 
 def fit_link(

@@ -20,6 +20,7 @@ from plgc.graphs.attributes import attribute
 from plgc.report.facts.embedding import Embedding, embed
 from plgc.report.facts.files import classes_of
 from plgc.report.facts.projection import project
+from plgc.runtime.text import visible
 
 NODES = 20_000  # original nodes drawn
 SYNTHETIC = 4_000  # synthetic nodes drawn
@@ -132,7 +133,7 @@ def _names(graph: Data, kind: str) -> list[str] | None:
     found = attribute(graph, kind)
     if found is None:
         return None
-    return [name if len(name) <= NAME else f"{name[: NAME - 1]}…" for name in map(str, found)]
+    return [name if len(name) <= NAME else f"{name[: NAME - 1]}…" for name in map(visible, map(str, found))]
 
 
 def spread_colours(places: Tensor, counts: Tensor) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +11,19 @@ from torch import Tensor, nn
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress
+from plgc.runtime.schema import Count, read
 
 REPORT_EVERY, SAVE_EVERY = 10, 50  # steps; the second a multiple of the first
 STREAMS = 1000  # random streams of one seed: more than a run has minimisations
+
+
+@dataclass(frozen=True)
+class PhasesRecord:
+    """What a checkpoint says beside its tensors: phases that are finished, steps of the next one, losses by phase."""
+
+    finished: Count = 0
+    step: Count = 0
+    curves: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Phases:
@@ -27,8 +38,9 @@ class Phases:
         self.checkpoint, self.seed, self.device, self.steps, self.progress = checkpoint, seed, device, steps, progress
         self.kept = {name.removeprefix("kept "): t for name, t in tensors.items() if name.startswith("kept ")}
         self.running = {name: tensor for name, tensor in tensors.items() if not name.startswith("kept ")}
-        self.finished, self.step = int(values.get("finished", 0)), int(values.get("step", 0))
-        self.curves: dict[str, list[float]] = dict(values.get("curves", {}))
+        with checkpoint.resuming():
+            saved = read(PhasesRecord, values)
+        self.finished, self.step, self.curves = saved.finished, saved.step, saved.curves
         self.phase, self.done = 0, 0
 
     def report(self, message: str) -> None:
@@ -58,7 +70,7 @@ class Phases:
         phase, self.phase = self.phase, self.phase + 1
         model.eval()
         if phase < self.finished:
-            with torch.no_grad():
+            with torch.no_grad(), self.checkpoint.resuming():
                 for name, parameter in parameters.items():
                     parameter.copy_(self.kept[name])
             self.done += steps
@@ -70,7 +82,8 @@ class Phases:
         with torch.random.fork_rng(devices=[self.device] if self._on_gpu else []):
             torch.manual_seed(stream)  # dropout draws from torch's own generator
             if self.step:
-                self._restore(optimizer, draws)
+                with self.checkpoint.resuming():
+                    self._restore(optimizer, draws)
             for step in range(self.step + 1, steps + 1):
                 value = loss(draws)
                 optimizer.zero_grad()

@@ -20,6 +20,7 @@ from plgc.rivals.gradient.settings import GradientSettings
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.replay import recorded
+from plgc.runtime.schema import Count, read
 
 
 class Matching:
@@ -109,6 +110,15 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [part for parameter in parameters for part in optimizer.state[parameter].values()]
 
 
+@dataclass(frozen=True)
+class LoopRecord:
+    """What a checkpoint says beside its tensors; :class:`State` explains it."""
+
+    epoch: Count
+    curve: list[float]
+    choice: dict[str, int | float]
+
+
 @dataclass
 class State:
     """What a run has learned so far.
@@ -162,9 +172,13 @@ class State:
         if found is None:
             return
         tensors, values = found
-        self.epoch, self.curve, self.choice = values["epoch"], values["curve"], values["choice"]
-        generator.set_state(tensors["generator"])
-        best = {name.removeprefix("best "): part for name, part in tensors.items() if name.startswith("best ")}
-        self.best = {name: part.to(self.features.device) for name, part in best.items()}
-        for name, optimizer in self.optimizers.items():
-            unpack(optimizer, tensors, f"{name} ")
+        with file.resuming():
+            saved = read(LoopRecord, values)
+            self.epoch, self.curve, self.choice = saved.epoch, saved.curve, saved.choice
+            generator.set_state(tensors["generator"])
+            best = {name.removeprefix("best "): part for name, part in tensors.items() if name.startswith("best ")}
+            if not best.keys() <= {"features", "edge_index", "edge_weight"}:
+                raise ValueError(f"its best result has {', '.join(best)}")
+            self.best = {name: part.to(self.features.device) for name, part in best.items()}
+            for name, optimizer in self.optimizers.items():
+                unpack(optimizer, tensors, f"{name} ")

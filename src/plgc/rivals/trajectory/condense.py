@@ -18,7 +18,7 @@ predicted labels where no training label is known; its soft labels are not kept 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +35,7 @@ from plgc.rivals.trajectory.student import matching_loss, student_error
 from plgc.runtime.errors import SettingError
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import nested, silent
+from plgc.runtime.schema import Count, read
 
 SAVE_EVERY = 25  # iterations
 KERNEL_NODES = 1000  # validation nodes at most for the tangent kernel
@@ -78,6 +79,14 @@ def _train_experts(run: RivalRun, output: Tensor) -> Trajectories:
     )
 
 
+@dataclass(frozen=True)
+class StudentRecord:
+    """What a checkpoint says beside its tensors: iterations that are done, and experts that are still to be drawn."""
+
+    done: Count
+    deck: list[Count]
+
+
 def _match(run: RivalRun, features: Tensor, label: Tensor, experts: Trajectories) -> CondensedGraph:
     """The iterations, and the best X'. Only checkpoints and progress reports wait for the device."""
     settings, device, soft = run.settings, features.device, run.settings.label_rate > 0
@@ -100,12 +109,18 @@ def _match(run: RivalRun, features: Tensor, label: Tensor, experts: Trajectories
     file = run.checkpoint(part="matching")
     if (saved := file.load()) is not None:
         tensors, values = saved
-        done, deck = values["done"], values["deck"]
-        generator.set_state(tensors["generator"])
-        for name, optimizer in optimizers.items():
-            unpack(optimizer, tensors, name)
-        best = [tensors[f"best {place}"].to(device) for place in range(len(best))]
-        losses = tensors["losses"].to(device)
+        with file.resuming():
+            about = read(StudentRecord, values)
+            done, deck = about.done, about.deck
+            generator.set_state(tensors["generator"])
+            for name, optimizer in optimizers.items():
+                unpack(optimizer, tensors, name)
+            found = [tensors[f"best {place}"].to(device) for place in range(len(best))]
+            kept = tensors["losses"].to(device)
+            shapes = [part.shape for part in (*best, losses)]
+            if shapes != [part.shape for part in (*found, kept)] or max(deck, default=0) >= experts.experts:
+                raise ValueError("it is of another number of nodes, iterations or experts")
+            best, losses = found, kept
     report = nested(run.report, "matching", 1, 2) or silent
     for iteration in range(done, settings.iterations):
         deck = deck or torch.randperm(experts.experts, generator=generator).tolist()

@@ -29,6 +29,7 @@ from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress, silent
+from plgc.runtime.schema import Count, read
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.features import SparseFeatures, sparse_features, times
 from plgc.sparse.inputs import Inputs
@@ -188,6 +189,13 @@ def train_experts(
     return Trajectories(values, keep, width, settings.hidden, classes)
 
 
+@dataclass(frozen=True)
+class ExpertsRecord:
+    """What a checkpoint says beside its tensors: epochs that are done."""
+
+    done: Count
+
+
 def _train(
     cohort: Cohort,
     field: Field,
@@ -207,9 +215,11 @@ def _train(
     if keep[0] == 0:
         kept[:, 0] = cohort.rows()
     if (found := file.load()) is not None:
-        tensors, done = found[0], found[1]["done"]
-        kept.copy_(tensors["kept"])
-        unpack(optimizer, tensors)
+        tensors = found[0]
+        with file.resuming():
+            done = read(ExpertsRecord, found[1]).done
+            kept.copy_(tensors["kept"])
+            unpack(optimizer, tensors)
     for epoch in range(done + 1, keep[-1] + 1):
         if (epoch - 1) % REPORT_EVERY == 0:
             report(f"training {cohort.size} experts", epoch - 1, keep[-1])
