@@ -9,8 +9,9 @@ by hand, goes on top. With ``--check`` nothing is written, and the exit status i
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import Experiment, list_experiments
 from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_markdown
+from plgc.graphs.catalog import title
 from plgc.runtime.files import write_atomically
 
 PAGE, SUMMARY, FIGURES = "results.md", "results_summary.md", "figures"
 MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in the README is made here
-HEADLINE = ("propagated_features", "random_encoder", "whole")
+HEADLINE = ("random_encoder", "propagated_features", "raw_features", "plain_parts", "whole", "whole_mlp")
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
 # What has changed since a version, of all that figures depend on.
@@ -38,10 +40,11 @@ How to read the tables:
 - A figure is the mean ± the standard deviation over seeds. A seed drives everything: the condensation, the rebuilt
   model, the draw of labels and, where a graph has no split of its own, the split.
 - `plgc` is the default preset, `plgc (paper preset)` the method by the letter of the paper.
-- `propagated_features` (the features, propagated twice) and `random_encoder` (a GNN that was never trained) are
-  controls: the same head on the same labels, without any condensation. **− best control** is the difference to the
-  better of the two, taken seed by seed: what a method adds to them. A method whose difference is within its spread has
-  not shown that it adds anything.
+- `propagated_features` (Â²X), `random_encoder` (a GNN that was never trained), `raw_features` (X and no edges) and
+  `plain_parts` (X, ÂX and Â²X) are controls: the same head on the same labels, without any condensation. Figures of
+  version 0.1.0 have the first two. **− best control** is the difference to the best of those that were run, taken seed
+  by seed: what a method adds to them. A method whose difference is within its spread has not shown that it adds
+  anything.
 - **learned part** is the same head on what was rebuilt from the file, without the features themselves beside it.
 - With several label draws a seed, a figure is over all of them. A difference with brackets has its 95 % interval: pairs
   of the same seed and draw, Student's t over the means of the seeds.
@@ -121,31 +124,29 @@ def with_headline(readme: str, found: Sequence[tuple[Experiment, list[dict[str, 
 
 
 def headline(found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
-    """Ours beside the controls, the whole graph and the paper, with all labels and with three per class."""
-    heading = ["labels", "graph", "nodes", "plgc", *HEADLINE, "plgc − better control", "the paper's plgc"]
+    """Ours on every graph beside the controls and two networks trained end to end, with all labels and with three."""
+    columns = ["plgc", "learned part", *HEADLINE, "plgc − best control"]
+    heading = ["labels", "graph", "nodes", *columns]
     lines = ["| " + " | ".join(heading) + " |", "|" + "---|" * len(heading)]
-    for name, labels in (("table3", "all"), ("table4", "3 per class")):
-        entries = [
-            entry
-            for experiment, records in found
-            if experiment.name == name
-            for entry in summarise(experiment, records, "accuracy")
-        ]
-        unsized = {(e.graph, e.method): e for e in entries if e.nodes is None}
-        for ours in entries:
-            if ours.method != "plgc" or ours.preset != "default" or not ours.values:
+    [(experiment, records)] = [one for one in found if one[0].name == "every_graph"]
+    rows = summarise(experiment, records)
+    for shots, labels in ((None, "all"), (3, "3 per class")):
+        own = [row for row in rows if row.level("shots") == shots]
+        unsized = {(row.graph, row.method): row for row in own if row.nodes is None}
+        for ours in own:
+            if ours.method != "plgc" or not ours.values:
                 continue
-            others = [spread(unsized[ours.graph, method].values.values()) for method in HEADLINE]
-            assert ours.less_control is not None
-            less, paper = ours.less_control.values.values(), f"{ours.paper[0]:.1f}" if ours.paper else "–"
-            cells = [labels, ours.graph, str(ours.nodes), spread(ours.values.values()), *others]
-            lines.append("| " + " | ".join([*cells, spread(less, sign="+"), paper]) + " |")
+            scale = 100 if ours.metric == "auroc" else 1
+            others = [unsized.get((ours.graph, method)) for method in HEADLINE]
+            scores = [ours.values, ours.learned, *(row.values if row else {} for row in others)]
+            cells = [f"{scale * mean_std(values.values())[0]:.1f}" if values else "–" for values in scores]
+            less = ours.less_control
+            assert less is not None
+            low, high = less.interval or (math.nan, math.nan)
+            cells.append(f"{scale * less.mean:+.1f} [{scale * low:+.1f}, {scale * high:+.1f}]")
+            mark = " (AUROC × 100)" if scale == 100 else ""
+            lines.append("| " + " | ".join([labels, title(ours.graph) + mark, str(ours.nodes), *cells]) + " |")
     return "\n".join(lines) + "\n"
-
-
-def spread(values: Collection[float], sign: str = "") -> str:
-    mean, deviation = mean_std(values)
-    return f"{mean:{sign}.1f} ± {deviation:.1f}"
 
 
 def check(pages: dict[Path, str], figures: list[Path]) -> int:
