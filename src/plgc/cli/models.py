@@ -134,6 +134,7 @@ def train(
     start = time.perf_counter()
     condensed, weights, opened = options.read(files, named)
     import plgc
+    from plgc.downstream.head import describe_head
     from plgc.evaluation.over_seeds import common_seen, graph_for
     from plgc.graphs.derive import derived_of
 
@@ -157,6 +158,11 @@ def train(
     if options.task == TaskName.link:
         if derived_of(data) is not None:
             notice("the features are derived from all edges, validation edges too: the AUROC is too high")
+        elif any(part.seen.edges == "all" and part.seen.nodes == "all" for part in condensed):
+            notice(
+                "if the file was condensed from this graph it has seen these edges, validation edges too: then the "
+                "AUROC is too high, and the head trusts what was learned too much (--edges train hides edges)"
+            )
         model = plgc.finetune(rebuilt, data, task="link", seed=seed)
         result["val"] = {"auroc": model.head.validation["kept"]}
         learned, found = f"the edges of {data.name}", f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"
@@ -166,6 +172,11 @@ def train(
         if bool(data.val_mask.any()):
             result["val"] = model.evaluate(data, on="val")
             found = f"accuracy {result['val']['accuracy']:.1f} %"
+            if options.shots is None and options.labels is None:
+                found += " (these labels also weighed the head's parts, so expect less on others)"
+        words = describe_head(model.head.settled)
+        result["head"] = {**model.head.settled, "words": words}
+        learned += f"; {words}" if words else ""
     model.save(output)
     result |= {"seconds": time.perf_counter() - start, "bytes": output.stat().st_size}
     pairs = {

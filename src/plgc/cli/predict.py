@@ -122,8 +122,11 @@ def read_pairs(path: Path, ids: Sequence[str] | None = None) -> Tensor:
     from plgc.graphs.formats.limits import open_lines
 
     try:
-        with open_lines(path) as content:
-            lines = [line for line in csv.reader(content) if line]
+        if path.is_file() and path.stat().st_size == 0:
+            lines = []
+        else:
+            with open_lines(path) as content:
+                lines = [line for line in csv.reader(content) if line]
     except (PLGCError, csv.Error) as error:
         raise SettingError(f"{path} cannot be read as a CSV file of pairs ({error})") from error
     number = None if ids is None else {name: place for place, name in enumerate(ids)}
