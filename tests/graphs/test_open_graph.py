@@ -117,7 +117,7 @@ def test_the_mark_reaches_the_file_and_is_checked(tmp_path: Path) -> None:
     assert CondensedGraph.load(path).seen == Seen(derived=MARK)
     for wrong in ({"features": "fastrp:8"}, {**MARK, "seed": True}, {**MARK, "features": ["fastrp:8"]}, "fastrp:8"):
         damaged = replace(condensed, seen=Seen(derived=wrong))  # pyright: ignore[reportArgumentType]
-        with pytest.raises(ArtifactError, match="damaged: features derived as"):
+        with pytest.raises(ArtifactError, match="damaged: features"):
             CondensedGraph.load(damaged.save(path))
 
 
