@@ -4,10 +4,10 @@
 
 Parts: (a) propagation beside the copy bandwidth and PyG's GCNConv, (b) a condensation beside one whole-graph training,
 (c) rebuilding from the file and training a head beside the same, (d) other methods that condense, (e) growth over four
-sizes, (g) a generated graph of Reddit's size, from disk, (h) the head beside that of version 0.1. Each measurement runs
-in a process of its own and reports its peak memory (f). Each part adds a line to the records, with commit and machine.
-With ``--quick`` all but (a) run on small generated graphs, three minutes in all. On a GPU (a) takes a graph of two
-million nodes, well beyond its cache.
+sizes, (g) a generated graph of Reddit's size, from disk, (h) condensing and the head beside version 0.1. Each
+measurement runs in a process of its own and reports its peak memory (f). Each part adds a line to the records, with
+commit and machine. With ``--quick`` all but (a) run on small generated graphs, three minutes in all. On a GPU (a) takes
+a graph of two million nodes, well beyond its cache.
 """
 
 from __future__ import annotations
@@ -199,8 +199,9 @@ class Bench:
         """(h)."""
         graph = self.sizes.graph
         found = run_child("finetuning", graph=graph, device=self.device, file=self.file, repeats=3)
-        self._title(f"(h) a head for nodes, CPU-seconds beside the head of version 0.1, {graph}")
-        for name, words in (("few", "three labels per class"), ("all", "all training labels")):
+        self._title(f"(h) CPU-seconds beside version 0.1, {graph}")
+        rows = (("condensing", "condensing"), ("few", "a head, 3 labels per class"), ("all", "a head, all labels"))
+        for name, words in rows:
             times = f"{found[f'{name}_seconds']:.2f} s / {found[f'{name}_earlier_seconds']:.2f} s"
             self._line(words, f"{times}: {found[f'{name}_ratio']:.1f}×")
         self._keep("finetuning", graph, found)
