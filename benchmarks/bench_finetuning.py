@@ -2,8 +2,8 @@
 
 Condensing had one channel, losses over all nodes, and 20 gradient steps in stage II. The head was one logistic
 regression on the learned part and Â²X. It took 200 steps of Adam, and its predictions were always smoothed over Â; with
-all labels every tenth epoch was scored on validation nodes. Both are kept here as yardsticks. Both heads embed the graph
-first, with the same networks.
+all labels every tenth epoch was scored on validation nodes. Both are kept here as yardsticks. Both heads embed the
+graph first, with the same networks.
 """
 
 from __future__ import annotations
