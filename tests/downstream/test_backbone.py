@@ -11,7 +11,7 @@ from plgc.downstream.backbone import BackboneSettings, propagated_features, reco
 from plgc.downstream.embedder import unit_parts
 from plgc.method.encoder import KINDS
 from plgc.method.stage_one import unit_blocks
-from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
 
 
@@ -94,3 +94,9 @@ def test_unit_parts_centre_and_scale_each_part() -> None:
     expected = torch.cat([centred[:, :2] / centred[:, :2].norm(dim=1, keepdim=True), torch.zeros(9, 0)], 1) / 2**0.5
     assert torch.allclose(scaled[:, :2], expected)
     assert torch.allclose(scaled.norm(dim=1), torch.ones(9))
+
+
+def test_values_out_of_range_are_refused_by_name(condensed: plgc.CondensedGraph, demo_graph: Data) -> None:
+    wild = replace(condensed, features=torch.full_like(condensed.features, 3e38))
+    with pytest.raises(ArtifactError, match="gives NaN or infinite values: its features are out of range"):
+        reconstruct(wild).embed(demo_graph)

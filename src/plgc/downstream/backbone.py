@@ -28,7 +28,7 @@ from plgc.downstream.combine import (
 from plgc.downstream.embedder import Embedder
 from plgc.method.encoder import EDGE_FREE, GNN, KINDS
 from plgc.method.stage_one import unit_blocks
-from plgc.runtime.errors import SettingError
+from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.options import check_ranges
 from plgc.sparse.adjacency import Adjacency, propagate
 from plgc.sparse.features import Features
@@ -114,8 +114,18 @@ class Backbone(nn.Module, Embedder):
         return (*self.outputs.edges, *self.outputs.plain)
 
     def learned(self, x: Features, adjacency: Adjacency | None) -> Tensor:
-        """What the networks give, as Ỹ is: one unit vector per block, and the whole of unit length, [N, Σ blocks]."""
-        return unit_blocks(torch.cat([network(x, adjacency) for network in self.networks.values()], 1), self.blocks)
+        """What the networks give, as Ỹ is: one unit vector per block, and the whole of unit length, [N, Σ blocks].
+
+        Raises:
+            ArtifactError: it is not finite, because values of the condensed graph were beyond what can be learned from.
+        """
+        output = torch.cat([network(x, adjacency) for network in self.networks.values()], 1)
+        if not bool(torch.isfinite(output).all()):
+            raise ArtifactError(
+                "what was rebuilt from the condensed graph gives NaN or infinite values: its features are out of range. "
+                "Condense the graph again, or ask its owner for another file"
+            )
+        return unit_blocks(output, self.blocks)
 
     @torch.no_grad()
     def embed(self, graph: Data | Inputs) -> Tensor:
