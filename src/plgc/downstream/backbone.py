@@ -122,8 +122,8 @@ class Backbone(nn.Module, Embedder):
         output = torch.cat([network(x, adjacency) for network in self.networks.values()], 1)
         if not bool(torch.isfinite(output).all()):
             raise ArtifactError(
-                "what was rebuilt from the condensed graph gives NaN or infinite values: its features are out of range. "
-                "Condense the graph again, or ask its owner for another file"
+                "what was rebuilt from the condensed graph gives NaN or infinite values: its features are out of "
+                "range. Condense the graph again, or ask its owner for another file"
             )
         return unit_blocks(output, self.blocks)
 
