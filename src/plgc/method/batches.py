@@ -15,14 +15,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from plgc.graphs.features import row_entries, take_rows
+from plgc.graphs.features import row_entries
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
 from plgc.sparse.adjacency import build_adjacency
-from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features
+from plgc.sparse.features import SparseFeatures, StoredFeatures, feature_rows
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.locality import local_order
 
@@ -147,13 +147,9 @@ def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
     col = place[adjacency.col[entry]]
     inside = (col >= 0) & (col != row)
     weight = None if adjacency.weight is None else adjacency.weight[entry][inside]
-    return Inputs(_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight))
-
-
-def _rows(x: Features, nodes: Tensor) -> Features:
-    if isinstance(x, SparseFeatures):
-        return sparse_features(take_rows(x.matrix, nodes))
-    return x.rows(nodes) if isinstance(x, StoredFeatures) else x[nodes]
+    return Inputs(
+        feature_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight)
+    )
 
 
 def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:

@@ -124,7 +124,7 @@ class SynthesisSettings:
         start: ``means`` starts from assignment means (on the data's manifold): of Â²X, or, where there is a channel
             without edges too, half of X and half of Â²X; ``nodes`` from the features of random nodes.
         steps: gradient steps per round on the distance of the encoded X' to Ỹ. None by default: from assignment means
-            they bought nothing on validation nodes of eighteen graphs.
+            they bought nothing on validation nodes.
         learning_rate: of those steps, relative to the root mean square of X'.
     """
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plgc.graphs.features import take_rows
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import csr
@@ -170,3 +171,10 @@ def mean_rows(x: Features, weights: Tensor) -> Tensor:
     if isinstance(x, StoredFeatures):
         return x.weighted_sums(weights)
     return weights.t() @ x
+
+
+def feature_rows(x: Features, nodes: Tensor) -> Features:
+    """Rows of X, as sparse as it is."""
+    if isinstance(x, SparseFeatures):
+        return sparse_features(take_rows(x.matrix, nodes))
+    return x.rows(nodes) if isinstance(x, StoredFeatures) else x[nodes]

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plgc.graphs.features import row_entries, take_rows
+from plgc.graphs.features import row_entries
 from plgc.method.encoder import EDGE_FREE, GNN, GCNLayer
 from plgc.sparse.adjacency import Adjacency, csr
-from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, sparse_features, times
+from plgc.sparse.features import Features, SparseFeatures, feature_rows, sparse_features, times
 from plgc.sparse.product import multiply
 
 
@@ -50,13 +50,6 @@ def _two_layers(gnn: GNN, x: Features, adjacency: Adjacency, labelled: Tensor, n
         return times(outer, hidden) @ second.weight + second.bias
 
     return forward
-
-
-def feature_rows(x: Features, nodes: Tensor) -> Features:
-    """Rows of X, as sparse as it is."""
-    if isinstance(x, SparseFeatures):
-        return sparse_features(take_rows(x.matrix, nodes))
-    return x.rows(nodes) if isinstance(x, StoredFeatures) else x[nodes]
 
 
 def _neighbours(adjacency: Adjacency, nodes: Tensor) -> Tensor:
