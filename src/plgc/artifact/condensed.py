@@ -8,10 +8,11 @@ where A' is not I. The header has one metadata entry, ``plgc``: a JSON object wi
 columns split into one unit vector per encoder), ``channels`` (of every block: ``edges`` where its encoder passed
 messages, ``plain`` where it saw every node by itself), ``num_classes`` (of ``labels``), ``seen`` (which nodes and edges
 of the original the method saw, the split whose training nodes or labels it was given, and how its features were derived
-from edges where it had none of its own), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
+from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
+medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
 itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
-name.
+name of the graph.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-SCHEMA = 4  # 3 knew no channels; 2 no checksum; 1 neither labels nor edges, and no method but ours; all are still read
+SCHEMA = 5  # 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges, and no method but ours; all are still read
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 

@@ -100,6 +100,11 @@ class Description:
             return ALL
         seen = Seen.from_dict(self.seen)
         _ = None if seen.derived is None else checked_mark(seen.derived)
+        if seen.preprocessing is not None and self.schema < 5:
+            raise ValueError(f"it describes a table, which schema {self.schema} does not know")
+        width = self.source.get("features")
+        if seen.preprocessing is not None and width not in (None, len(seen.preprocessing.features)):
+            raise ValueError(f"it describes {len(seen.preprocessing.features)} features of a table, and has {width}")
         return seen
 
     def _check_channels(self) -> None:

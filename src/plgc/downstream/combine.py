@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.preprocessing import common_preprocessing
 from plgc.graphs.width import SAME_FEATURES, check_width
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
@@ -203,6 +204,7 @@ def check_compatible(sources: Sequence[CondensedGraph]) -> None:
                 f"the condensed graphs were made with feature scaling {first.scaling!r} and {other.scaling!r}: "
                 "condense both with the same scaling"
             )
+    common_preprocessing([(f"condensed graph {at}", part.seen.preprocessing) for at, part in enumerate(sources, 1)])
 
 
 def check_shared_seed(sources: Sequence[CondensedGraph]) -> None:

@@ -21,7 +21,7 @@ from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import write_atomically
 from plgc.runtime.schema import Seed64, Since, Within, Word, read
 
-SCHEMA = 3  # 2 knew one channel and one part beside it, 1 no checksum; both are still read
+SCHEMA = 4  # 3 knew no preprocessing, 2 one channel and one part beside it, 1 no checksum; both are still read
 CHECKSUM_SINCE = 2
 MOST_LAYERS = 1000  # products with Â of a kind whose layers have no weights
 Width = Annotated[int, Within(1, 2**31 - 1)]
@@ -107,6 +107,8 @@ def read_model(path: str | os.PathLike[str], heads: Mapping[str, Any]) -> tuple[
         _check_numbers(tensors)
         backbone = _read_backbone(about, _under("backbone.", tensors))
         head = heads[about.format].from_file(_under("head.", tensors), about.head, backbone.parts)
+        if about.schema < 4 and about.names is not None and about.names.preprocessing is not None:
+            raise ValueError(f"it describes a table, which schema {about.schema} does not know")
         names = Names() if about.names is None else about.names.checked(backbone.num_features, head.num_classes)
         return about.format, backbone, head, names
     except (ValueError, RuntimeError, PLGCError) as error:  # of load_state_dict, where names and shapes differ

@@ -1,4 +1,4 @@
-"""Names of classes and features that a model keeps, and how its features were derived.
+"""Names of classes and features that a model keeps, and how its features were made.
 
 A model reports classes by name, and refuses a graph whose feature columns have another meaning.
 """
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import attribute
+from plgc.graphs.attributes import attribute, seen_of
 from plgc.graphs.derive import check_derived, checked_mark, derived_of
+from plgc.graphs.preprocessing import Preprocessing, check_preprocessing
 from plgc.runtime.errors import GraphError
 from plgc.runtime.schema import FreeText, Size
 
@@ -28,26 +29,31 @@ class Names:
         classes: of the classes, in the order of their numbers.
         features: of the feature columns, in order.
         derived: how the features were derived from edges, see :func:`plgc.graphs.derive.derived_of`.
+        preprocessing: how the columns of a table became features.
     """
 
     classes: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     derived: Mapping[str, Any] | None = None
+    preprocessing: Preprocessing | None = None
 
     @staticmethod
     def of(graph: Data, classes: int | None = None) -> Names:
         """The names of a graph: of its features and, where ``classes`` are learned, of these."""
         labels = attribute(graph, "class_names")
         labels = None if classes is None or labels is None else labels[:classes]
-        return Names(_kept(labels), _kept(attribute(graph, "feature_names")), derived_of(graph))
+        table = seen_of(graph).preprocessing
+        return Names(_kept(labels), _kept(attribute(graph, "feature_names")), derived_of(graph), table)
 
     def to_header(self) -> dict[str, Any]:
         """The names as plain values."""
-        return {"classes": self.classes, "features": self.features, "derived": self.derived}
+        table = None if self.preprocessing is None else self.preprocessing.to_dict()
+        return {"classes": self.classes, "features": self.features, "derived": self.derived, "preprocessing": table}
 
     def check(self, graph: Data) -> None:
         """Raise :class:`GraphError` where the graph's features are called, ordered or derived otherwise."""
         check_derived(self.derived, graph, "this model")
+        check_preprocessing(self.preprocessing, seen_of(graph).preprocessing, "this model")
         if graph.x is None and self.features is not None:
             shown = ", ".join(repr(name) for name in self.features[:4])
             raise GraphError(
@@ -65,8 +71,8 @@ class Names:
             place = next(i for i, name in enumerate(self.features) if name != theirs[i])
             what = f"column {place + 1} is {theirs[place]!r}, the model has {self.features[place]!r} there"
         raise GraphError(
-            f"the graph's feature columns are not the model's: {what}. Name the model's columns in its order: "
-            "--column feature=NAME for each, or TableColumns(features=model.names.features) in Python"
+            f"the graph's feature columns are not the model's: {what}. Give it the model's columns in the model's order; "
+            "a table is brought to them by TableColumns(preprocessing=model.names.preprocessing)"
         )
 
     def check_classes(self, graph: Data) -> None:
@@ -97,10 +103,15 @@ class NamesRecord:
     classes: Listed | None = None
     features: Listed | None = None
     derived: dict[str, Any] | None = None
+    preprocessing: Preprocessing | None = None
 
     def checked(self, features: int, classes: int | None) -> Names:
         """The names of a model with so many features and classes; raises ValueError where there are more or fewer."""
         for what, names, count in (("classes", self.classes, classes), ("features", self.features, features)):
             if names is not None and len(names) != count:
                 raise ValueError(f"it has {len(names)} names for {count or 0} {what}")
-        return Names(self.classes, self.features, None if self.derived is None else checked_mark(self.derived))
+        table = self.preprocessing
+        if table is not None and len(table.features) != features:
+            raise ValueError(f"it describes {len(table.features)} features of a table, and has {features}")
+        mark = None if self.derived is None else checked_mark(self.derived)
+        return Names(self.classes, self.features, mark, table)

@@ -6,10 +6,12 @@ A condensation records what it was shown; that travels with the graph, and with 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch_geometric.data import Data
+
+from plgc.graphs.preprocessing import Preprocessing
 
 
 def attribute(graph: Data, name: str, default: Any = None) -> Any:
@@ -29,6 +31,7 @@ class Seen:
         split: which of the graph's fixed splits these belong to.
         split_seed: of a generated split.
         derived: how features were derived from edges (:mod:`plgc.graphs.derive`); None for features of the graph's own.
+        preprocessing: how the columns of a table became features; None for features that came as a matrix.
     """
 
     nodes: str = "all"
@@ -38,6 +41,7 @@ class Seen:
     split: int | None = None
     split_seed: int | None = None
     derived: dict[str, Any] | None = None
+    preprocessing: Preprocessing | None = None
 
     def __getitem__(self, name: str) -> Any:
         """A value that is not None, as of the dictionary that this was before."""
@@ -46,6 +50,7 @@ class Seen:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is None is left out."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["preprocessing"] = None if self.preprocessing is None else self.preprocessing.to_dict()
         return {name: value for name, value in values.items() if value is not None}
 
     @staticmethod
@@ -59,6 +64,8 @@ class Seen:
         if unknown:
             raise ValueError(f"it has seen {unknown[0]!r}, which is unknown")
         seen = Seen(**values)
+        if not isinstance(seen.preprocessing, Preprocessing | None):
+            seen = replace(seen, preprocessing=Preprocessing.from_dict(seen.preprocessing))
         for part in ("nodes", "edges"):
             if values.get(part) not in ("all", "train"):
                 raise ValueError(f"it says {values.get(part)!r} of the {part} it has seen, not 'all' or 'train'")

@@ -13,9 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
+
+UNLIKE, SAMPLED = 1000.0, 10_000  # ratio of the largest values of two columns that is told; rows that are looked at
 
 
 def as_features(x: Any) -> Tensor | None:
@@ -137,6 +140,25 @@ def row_entries(crow: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     torch.cumsum(counts, 0, out=starts[1:])
     entries = torch.arange(int(starts[-1]), dtype=crow.dtype, device=crow.device)
     return starts, entries + (crow[:-1][rows] - starts[:-1]).repeat_interleave(counts)
+
+
+def unlike_scales(graph: Data) -> str | None:
+    """A sentence on dense features of unlike scales, where the largest decides everything; None where all is well."""
+    x = graph.x
+    if x is None or x.layout == torch.sparse_csr or 0 in x.shape:
+        return None
+    largest = x[:SAMPLED].abs().amax(dim=0).to(torch.float32)
+    largest[largest == 0] = torch.nan
+    ratio = float(largest.nan_to_num(-1).max() / largest.nan_to_num(torch.inf).min())
+    if not UNLIKE < ratio < torch.inf:
+        return None
+    names = graph["feature_names"] if "feature_names" in graph else range(x.shape[1])
+    high, low = int(largest.nan_to_num(-1).argmax()), int(largest.nan_to_num(torch.inf).argmin())
+    return (
+        f"feature {names[high]!r} is up to {float(largest[high]):.3g}, {names[low]!r} up to {float(largest[low]):.3g}: a "
+        f"factor of {ratio:,.0f}, so that the largest will decide everything. A matrix is taken as it is: scale its "
+        "columns first"
+    )
 
 
 def _stays_half(half: bool, size: int) -> bool:

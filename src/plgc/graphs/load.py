@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,19 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from plgc.graphs import catalog
-from plgc.graphs.attributes import Seen, attribute, seen_of
+from plgc.graphs.attributes import ALL, Seen, attribute, seen_of
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derive_features, parse_features
+from plgc.graphs.features import unlike_scales
 from plgc.graphs.formats import NPZ, format_by_suffix, format_of
 from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.stored import stored_files
 from plgc.graphs.standard import set_split, standard_form
 from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
+
+
+class ClassLikeWarning(UserWarning):
+    """A column of a table that is used as a feature looks like what the user wants to predict."""
 
 
 def load_graph(
@@ -52,7 +58,7 @@ def load_graph(
         features: derive features from the edges, as in ``"fastrp:128"`` (:mod:`plgc.graphs.derive`), for graphs that
             come without; features that the source has are not read.
         features_seed: of the derived features; graphs that are to share a model need the same.
-        notice: called with every sentence of ``notes``.
+        notice: called with every sentence of ``doubts`` and ``notes``.
 
     Returns:
         A new ``Data`` on the CPU with
@@ -67,8 +73,9 @@ def load_graph(
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
         - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
-          or features, and ``notes``, sentences on what was guessed;
-        - ``seen`` where features are derived: ``seen.derived`` says how, and files made from them repeat it;
+          or features, ``notes``, sentences on what was guessed, and ``doubts``, on columns that look like classes;
+        - ``seen`` where features are derived from edges, or made from a table: ``seen.derived`` and
+          ``seen.preprocessing`` say how, and files made from them repeat it;
         - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from), ``split_index`` and
           ``split_seed``.
 
@@ -77,6 +84,9 @@ def load_graph(
         GraphError: what was found is not a sound graph; the message names the value.
         SettingError: there is no such split, or no such column.
         MissingExtraError: Parquet without pyarrow.
+
+    Warns:
+        ClassLikeWarning: a feature column of a table looks like classes.
 
     Example:
         >>> import plgc
@@ -87,6 +97,8 @@ def load_graph(
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
     data = open_graph(source, nodes_table, columns, features, features_seed, notice)
+    for doubt in () if isinstance(source, Data) else attribute(data, "doubts", ()):
+        warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
     return choose_split(data, split, seed)
 
 
@@ -107,20 +119,24 @@ def open_graph(
         parse_features(features)  # a wrong value is refused before anything is read
     raw = _read(source, nodes_table, columns)
     raw.num_nodes = node_count(raw)  # while x still has its rows, should it have no columns
-    derived = seen_of(raw).derived
+    own = seen_of(raw)
+    seen = Seen(derived=own.derived, preprocessing=own.preprocessing)
     if features is not None:
-        raw.x, raw.feature_names, derived = None, None, {"features": features, "seed": features_seed}
+        raw.x, raw.feature_names, raw.doubts = None, None, None
+        seen = Seen(derived={"features": features, "seed": features_seed})
     data = standard_form(raw)
     if features is not None:
         data.x = derive_features(data, features, features_seed)
         note = f"{data.name}: features are derived from the edges ({features}, seed {features_seed})"
         data.notes = [*attribute(data, "notes", ()), note]
-    if derived is not None:
-        data.seen = Seen(derived=derived)
+    if seen != ALL:
+        data.seen = seen
+    elif (unlike := unlike_scales(data)) is not None:
+        data.notes = [*attribute(data, "notes", ()), f"{data.name}: {unlike}"]
     for key in (*MASKS, "split_origin", "split_index", "split_seed"):
         data[key] = attribute(raw, key)
     if notice is not None:
-        for note in attribute(data, "notes", ()):
+        for note in (*attribute(data, "doubts", ()), *attribute(data, "notes", ())):
             notice(note)
     return data
 
@@ -192,7 +208,7 @@ def _read(source: Any, nodes_table: Any, columns: TableColumns | None) -> Data:
     options = () if input_format is None else input_format.options
     if nodes_table is not None and "nodes_table" not in options:
         raise SettingError(f"a node table goes with an edge list (CSV, TSV, Parquet), not with {source!r:.80}")
-    if columns is not None and "columns" not in options:
+    if columns is not None and "columns" not in options and not columns.only_known:
         raise SettingError(f"columns are for tables, GraphML and NetworkX, not for {source!r:.80}")
     if input_format is not None:
         nodes = _existing(nodes_table) if isinstance(nodes_table, str | os.PathLike) else nodes_table

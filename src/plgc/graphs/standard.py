@@ -20,7 +20,7 @@ from plgc.runtime.mapped import is_mapped, release
 
 # A head has a row of weights for every class up to the largest number: so many, or so many times those that occur.
 FREE_CLASSES, CLASSES_A_CLASS, MAX_CLASSES = 1000, 10, 10_000
-NAMES = ("node_ids", "class_names", "feature_names", "notes")
+NAMES = ("node_ids", "class_names", "feature_names", "notes", "doubts")
 
 
 def standard_form(raw: Data) -> Data:

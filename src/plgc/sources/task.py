@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import ALL, Seen
+from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import BareGraph, bare_graph, strip_labels
 from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.load import load_graph
@@ -65,7 +65,7 @@ class SourceTask:
     seed: int
     options: SourceOptions
     core: str | None = None
-    seen: Seen = ALL
+    seen: Seen | None = None
 
 
 def source_task(
@@ -84,9 +84,10 @@ def source_task(
     return SourceTask(name, str(path), str(folder), *size, seed, options, core, graph.seen)
 
 
-def read_graph(path: Path, core: str | None = None, seen: Seen = ALL) -> BareGraph:
-    """The graph of a file without labels, with a core mask from another."""
-    graph = replace(strip_labels(load_graph(path)), seen=seen)
+def read_graph(path: Path, core: str | None = None, seen: Seen | None = None) -> BareGraph:
+    """The graph of a file without labels, with a core mask from another; ``seen`` is the file's own by default."""
+    graph = strip_labels(load_graph(path))
+    graph = graph if seen is None else replace(graph, seen=seen)
     return graph if core is None else replace(graph, core_mask=torch.from_numpy(np.load(core, allow_pickle=False)))
 
 

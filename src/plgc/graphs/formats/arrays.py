@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import Seen, attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
 from plgc.graphs.features import csr_features, csr_shape
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.runtime.errors import GraphError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
@@ -61,11 +62,14 @@ def arrays_to_graph(arrays: Mapping[str, Any]) -> Data:
     for key in MASKS:
         if key in arrays and raw[key].dim() == 2 and raw[key].size(1) == node_count(raw):
             raw[key] = raw[key].t()
-    origin, derived = arrays["meta"].get("split_origin"), arrays["meta"].get("derived")
+    origin, derived, table = (arrays["meta"].get(key) for key in ("split_origin", "derived", "preprocessing"))
     raw.split_origin = origin if isinstance(origin, str) else "public split"
-    if derived is not None:
+    if derived is not None or table is not None:
         try:
-            raw.seen = Seen(derived=checked_mark(derived))
+            raw.seen = Seen(
+                derived=None if derived is None else checked_mark(derived),
+                preprocessing=None if table is None else Preprocessing.from_dict(table),
+            )
         except ValueError as error:
             raise GraphError(f"its meta speaks of {error}") from error
     return raw
@@ -113,6 +117,8 @@ def make_meta(data: Data, name: str, meta: Mapping[str, Any] | None = None) -> n
         facts["split_origin"] = data.split_origin
     if (mark := derived_of(data)) is not None:
         facts["derived"] = mark
+    if (table := seen_of(data).preprocessing) is not None:
+        facts["preprocessing"] = table.to_dict()
     return np.array(json.dumps({**facts, **(meta or {})}))
 
 

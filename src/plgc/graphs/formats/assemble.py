@@ -91,7 +91,8 @@ def build_from_attributes(
         twice = column_of(ids, "id").repeated()
         raise GraphError(f"{where}: {len(twice):,} node id(s) occur more than once ({listed(twice, 5)})")
     roles = find_roles(where, nodes.names, ("label", "split"), columns, notes)
-    table = {name: nodes.column(name, "word" if name in roles.values() else "value") for name in nodes.names}
+    words = {*roles.values(), *columns.word_columns}
+    table = {name: nodes.column(name, "word" if name in words else "value") for name in nodes.names}
     encoded = encode_nodes(InputTable(where, len(ids), table), roles, columns, notes)
     edge_roles = find_roles(f"{where}, edges", edges.names, ("weight",), columns, notes)
     weight = edges.column(edge_roles["weight"], "value") if edge_roles else None
@@ -119,6 +120,8 @@ def _edge_index(ends: tuple[Column, Column], ids: list[str], edges: str, owner: 
 def _weights(column: Column, edges: str, notes: list[str]) -> np.ndarray:
     if column.numbers is None or column.numbers.ndim != 1:
         shown = f" ({listed(column.words, 3)})" if column.words else ""
+        if column.unclear is not None:
+            shown = f" but may be two things ({column.unclear}; say which with --decimal)"
         raise GraphError(f"{edges}: the weights are not numbers{shown}: name another column as weight")
     gaps = np.isnan(column.numbers)
     if gaps.any():

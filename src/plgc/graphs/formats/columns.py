@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plgc.graphs.check import MASKS
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.runtime.errors import GraphError, SettingError
 
 NAMES = {
@@ -18,6 +19,10 @@ NAMES = {
     "label": ("label", "class", "y", "target", "category", "labels"),
     "split": ("split", "subset"),
 }
+CLASS_WORDS = frozenset(  # in the singular
+    ("category", "categorie", "churn", "community", "field", "fraud", "group", "kind", "label", "outcome", "result")
+    + ("risk", "segment", "stage", "state", "statu", "status", "target", "team", "tier", "topic", "type", "class")
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,12 @@ class TableColumns:
             ``feature_names`` of another graph bring a table to the same columns, also ``colour=red`` and ``x[3]``.
         classes: the names of the classes in their order, for several tables that must agree, such as the
             ``class_names`` of another graph; by default those that occur, sorted.
-        standardize: give numeric feature columns mean 0 and variance 1, for columns of unlike units.
+        scale: whether numeric feature columns are scaled by their median and quartiles (:mod:`plgc.graphs.preprocessing`);
+            by default they are.
+        rare: in the node table, words of fewer rows than this have no column of their own: they count as unknown.
+        decimal: the sign before decimals, "." or ",", where a table leaves open what 1,234 is.
+        preprocessing: how another table became features: this one is read in the same way, and nothing is learned from
+            it. ``graph.seen.preprocessing`` has it, and so have condensed graphs and models (``model.names``).
         header: whether the first line of tables of text has the names of the columns; without it they are called
             "column 1", "column 2", …
     """
@@ -48,7 +58,10 @@ class TableColumns:
     split: str | None = None
     features: Sequence[str] | None = None
     classes: Sequence[str] | None = None
-    standardize: bool = False
+    scale: bool | None = None
+    rare: int = 1
+    decimal: str | None = None
+    preprocessing: Preprocessing | None = None
     header: bool | None = None
 
     def __post_init__(self) -> None:
@@ -56,10 +69,60 @@ class TableColumns:
             if isinstance(value := getattr(self, name), str):
                 raise SettingError(f"{name} is {value!r}: give a list of names")
             object.__setattr__(self, name, None if value is None else tuple(value))
+        if self.decimal not in (None, ".", ","):
+            raise SettingError(f"decimal is {self.decimal!r}: give '.' or ','")
+        if isinstance(self.rare, bool) or not isinstance(self.rare, int) or self.rare < 1:
+            raise SettingError(f"rare is {self.rare!r}: give a whole number of rows, 1 or more")
+        if self.preprocessing is not None:
+            self._check_agreement(self.preprocessing)
+
+    def _check_agreement(self, known: Preprocessing) -> None:
+        """Raise where something else is asked for than what the description says."""
+        if self.scale is not None and self.scale != known.scaled:
+            was = "scaled" if known.scaled else "left as they are"
+            option = "--scale" if self.scale else "--no-scale"
+            raise SettingError(f"{option} was given, but numbers were {was} when the description was made: leave it out")
+        if self.features is not None and set(self.features) - {rule.name for rule in known.columns} - set(known.features):
+            other = next(name for name in self.features if name not in (*known.features, *(r.name for r in known.columns)))
+            raise SettingError(
+                f"{other!r} is named as a feature, and is none of those described ({listed(known.features)}): leave the "
+                "names of features out"
+            )
+        if self.label is not None and any(rule.name == self.label for rule in known.columns):
+            raise SettingError(
+                f"{self.label!r} is named as label, and is one of the features that were condensed: a model would be "
+                f"given its own answers. Condense the table again with --column 'label={self.label}'"
+            )
+
+    def names_of(self, table: str, roles: Iterable[str]) -> list[str]:
+        """All columns of a table, ``nodes`` or ``edges``, whose names are known before it is opened."""
+        known = self.preprocessing
+        before = [] if known is None else [name for role in roles if (name := known.role(role)) is not None]
+        if table == "nodes":
+            before += [*(self.features or ()), *(() if known is None else (rule.name for rule in known.columns))]
+        return [*self.given(roles).values(), *before]
+
+    @property
+    def word_columns(self) -> tuple[str, ...]:
+        """The columns that were words in the other table, and are read as words whatever they hold."""
+        known = self.preprocessing
+        return () if known is None else tuple(rule.name for rule in known.columns if rule.kind == "words")
+
+    @property
+    def only_known(self) -> bool:
+        """Whether nothing but the description of another table is given."""
+        return self == TableColumns(preprocessing=self.preprocessing)
 
     def given(self, roles: Iterable[str]) -> dict[str, str]:
         """The columns that were named, of these roles."""
         return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+
+    def known(self, roles: Iterable[str], names: Sequence[str]) -> dict[str, str]:
+        """The columns of these roles that were named or, where the table has them, had the role in the other table."""
+        before = (self.preprocessing.roles or {}) if self.preprocessing is not None else {}
+        named = self.given(roles)
+        again = {role: before[role] for role in roles if before.get(role) in names}
+        return {role: name for role, name in again.items() if name not in named.values()} | named
 
 
 def find_roles(
@@ -78,7 +141,7 @@ def find_roles(
     Raises:
         SettingError: a column that the user names is not there, or is given two roles.
     """
-    found = columns.given(roles)
+    found = columns.known(roles, names)
     for role, name in found.items():
         check_name(table, names, role, name)
     taken = set(found.values()) | (set(columns.features or ()) if "label" in roles else set())
@@ -120,6 +183,11 @@ def check_name(table: str, names: Sequence[str], role: str, name: str) -> None:
 def plain(name: str) -> str:
     """The form in which column names are compared."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def suggests_classes(name: str) -> bool:
+    """Whether a column's name is one that people give to what is to be predicted."""
+    return bool(CLASS_WORDS & {word.removesuffix("s") for word in plain(name).split("_")})
 
 
 def may_be_label(name: str) -> bool:

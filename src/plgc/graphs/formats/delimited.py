@@ -17,6 +17,7 @@ from pathlib import Path
 from plgc.graphs.formats.columns import is_known, listed
 from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
 from plgc.graphs.formats.values import MISSING, Coder, InputTable, Kind, Numbers, is_number
+from plgc.graphs.formats.written import Written
 from plgc.runtime.errors import GraphError
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -138,8 +139,12 @@ def _seen_again(path: Path, skipped: int, delimiter: str, first: Sequence[str], 
     return None
 
 
-def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:
-    """Read these columns of a text table, each as its kind."""
+def read_delimited(layout: Layout, kinds: Mapping[str, Kind], decimal: str | None = None) -> InputTable:
+    """Read these columns of a text table, each as its kind; ``decimal`` is the sign before decimals, where it is known.
+
+    What is no plain number is read once more, as words, and as numbers and dates that people write. A column that tells
+    what a comma means speaks for those that do not.
+    """
     places = [place for place, name in enumerate(layout.names) if name in kinds]
     collectors: dict[int, Numbers | Coder] = {}
     for place in places:
@@ -147,21 +152,28 @@ def read_delimited(layout: Layout, kinds: Mapping[str, Kind]) -> InputTable:
         collectors[place] = Numbers() if kind == "value" else Coder(kind)
     rows = _collect(layout, collectors)
     columns = {place: one.column() for place, one in collectors.items()}
-    coders = {place: Coder() for place in places if columns[place] is None}  # they are not numbers
-    if coders:
-        _collect(layout, coders)
-    found = {layout.names[place]: columns[place] or coders[place].column() for place in places}
-    return InputTable(layout.path.name, rows, found)
+    words = {place: Coder() for place in places if columns[place] is None}
+    doubtful = [place for place, one in collectors.items() if isinstance(one, Numbers) and one.pointed and one.grouped]
+    if words or (doubtful and decimal == ","):
+        written = {place: Written() for place in (*words, *doubtful)}
+        _collect(layout, words, written)
+        found = {written[place].decimal for place in words} - {None}
+        known = decimal or (found.pop() if len(found) == 1 else None)
+        for place in words:
+            columns[place] = written[place].column(known) or words[place].column()
+        for place in doubtful if known == "," else ():
+            columns[place] = written[place].column(known) or columns[place]
+    return InputTable(layout.path.name, rows, {layout.names[place]: columns[place] for place in places})  # pyright: ignore
 
 
-def _collect(layout: Layout, collectors: Mapping[int, Numbers | Coder]) -> int:
-    """Read the file once, and add every column to the collector of its place; return the number of rows."""
+def _collect(layout: Layout, *collectors: Mapping[int, Numbers | Coder | Written]) -> int:
+    """Read the file once, and add every column to the collectors of its place; return the number of rows."""
     width = len(layout.names)
     size = max(BLOCK_ROWS * width, BLOCK_CELLS)
     count, cells = 0, []
 
     def add() -> None:
-        for place, one in collectors.items():
+        for place, one in itertools.chain(*(some.items() for some in collectors)):
             one.add(cells[place::width])
         cells.clear()
 

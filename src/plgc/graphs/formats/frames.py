@@ -10,7 +10,8 @@ from typing import Any
 
 from plgc.graphs.formats.columns import listed
 from plgc.graphs.formats.limits import MAX_COLUMNS, MAX_TABLE_RATIO, is_oversized
-from plgc.graphs.formats.values import InputTable, Kind, column_of
+from plgc.graphs.formats.values import InputTable, Kind
+from plgc.graphs.formats.written import written_column
 from plgc.runtime.errors import GraphError, GraphNotFoundError, MissingExtraError, PLGCError
 
 
@@ -22,7 +23,7 @@ def frame_columns(frame: Any, called: str) -> list[str]:
     return names
 
 
-def read_frame(frame: Any, called: str, kinds: Mapping[str, Kind]) -> InputTable:
+def read_frame(frame: Any, called: str, kinds: Mapping[str, Kind], decimal: str | None = None) -> InputTable:
     """Read these columns of a data frame, each as its kind; ``called`` is the table's name in messages."""
     columns = {}
     for name, kind in kinds.items():
@@ -31,7 +32,7 @@ def read_frame(frame: Any, called: str, kinds: Mapping[str, Kind]) -> InputTable
             values = series.to_list() if hasattr(series, "to_list") else list(series)
         else:
             values = series.to_numpy()
-        columns[name] = column_of(values, kind)
+        columns[name] = written_column(values, kind, decimal)
     return InputTable(called, len(frame), columns)
 
 
@@ -44,7 +45,7 @@ def parquet_columns(path: Path) -> list[str]:
     return names
 
 
-def read_parquet(path: Path, kinds: Mapping[str, Kind]) -> InputTable:
+def read_parquet(path: Path, kinds: Mapping[str, Kind], decimal: str | None = None) -> InputTable:
     """Read these columns of a Parquet file, each as its kind.
 
     Raises:
@@ -65,7 +66,7 @@ def read_parquet(path: Path, kinds: Mapping[str, Kind]) -> InputTable:
             values = file.read(columns=[name]).column(0)
             if len(values) != rows:
                 raise GraphError(f"{path} is damaged: {name!r} has {len(values)} of {rows} rows")
-            columns[name] = column_of(values.to_numpy(), kind)
+            columns[name] = written_column(values.to_numpy(), kind, decimal)
     return InputTable(path.name, rows, columns)
 
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import Seen
 from plgc.graphs.formats import is_frame
 from plgc.graphs.formats.assemble import build_graph
 from plgc.graphs.formats.columns import TableColumns, find_roles, listed
 from plgc.graphs.formats.delimited import Layout, find_layout, read_delimited, words_of
 from plgc.graphs.formats.frames import frame_columns, parquet_columns, read_frame, read_parquet
 from plgc.graphs.formats.node_columns import encode_nodes
-from plgc.graphs.formats.values import InputTable, Kind, is_number
+from plgc.graphs.formats.values import InputTable, Kind, is_number, joined_column
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.runtime.errors import GraphError, SettingError
 
 PARQUET = (".parquet", ".pq")
@@ -42,6 +45,8 @@ def read(edges: Any, nodes_table: Any = None, columns: TableColumns | None = Non
     table, roles = _read_table(edges, "edges", EDGE_ROLES, columns, notes, lambda: ids)
     ends = table.columns[roles["source"]], table.columns[roles["target"]]
     weight = table.columns[roles["weight"]] if "weight" in roles else None
+    if nodes is not None and "seen" in nodes[2]:
+        nodes[2]["seen"] = _with_roles(nodes[2]["seen"], roles)
     name = "edges" if is_frame(edges) else Path(edges).name.split(".")[0] or "edges"
     return build_graph(name, table.name, ends, weight, nodes, notes)
 
@@ -67,16 +72,51 @@ def _read_table(
         path = Path(source)
         name, names, read_columns = path.name, parquet_columns(path), partial(read_parquet, path)
     else:
-        named = (*columns.given(roles).values(), *((columns.features or ()) if "node_id" in roles else ()))
+        named = columns.names_of("nodes" if "node_id" in roles else "edges", roles)
         layout = find_layout(Path(source), roles, notes, columns.header, named, ids)
         name, names, read_columns = layout.path.name, layout.names, partial(read_delimited, layout)
     found = find_roles(name, names, roles, columns, notes, layout is None or layout.header)
     if layout is not None and not layout.header and "node_id" in roles and columns.features is None:
         found = _last_as_label(found, layout, notes)
     kinds: dict[str, Kind] = {} if "source" in roles else dict.fromkeys(names, "value")
+    kinds |= {name: "word" for name in columns.word_columns if name in kinds}
     for role, column in found.items():
         kinds[column] = KINDS.get(role, "value")
-    return read_columns(kinds), found
+    before = None if columns.preprocessing is None else columns.preprocessing.decimal
+    return read_columns(kinds, columns.decimal or before), found
+
+
+def describe_tables(sources: Sequence[Any], columns: TableColumns, notes: list[str]) -> Preprocessing:
+    """How the node tables of several owners become features: learned from all their rows, and from no label.
+
+    Only columns that every table has are used.
+
+    Raises:
+        GraphError: no column can be a feature, or one is of different kinds in two tables.
+    """
+    found = [_read_table(source, "nodes", NODE_ROLES, columns, notes, tuple) for source in sources]
+    (first, roles), tables = found[0], [table for table, _ in found]
+    shared = [name for name in first.columns if all(name in table.columns for table in tables)]
+    if others := sorted({name for table in tables for name in table.columns} - set(shared)):
+        notes.append(f"{listed(others)} left out: not every table has it")
+    rows = sum(table.rows for table in tables)
+    try:
+        joined = {name: joined_column(name, [table.columns[name] for table in tables]) for name in shared}
+    except ValueError as error:
+        raise GraphError(f"{', '.join(table.name for table in tables)}: {error}") from error
+    table = InputTable(" + ".join(table.name for table in tables), rows, joined)
+    encoded = encode_nodes(table, {role: name for role, name in roles.items() if name in joined}, columns, notes)
+    if "seen" not in encoded:
+        raise GraphError(f"{table.name}: there is no feature column to describe")
+    notes[:0] = encoded["doubts"]
+    return encoded["seen"].preprocessing
+
+
+def _with_roles(seen: Seen, roles: Mapping[str, str]) -> Seen:
+    """The same with the columns of the edge list, by which a later one is read."""
+    assert seen.preprocessing is not None
+    known = replace(seen.preprocessing, roles={**(seen.preprocessing.roles or {}), **roles})
+    return replace(seen, preprocessing=known)
 
 
 def _is_text(source: Any) -> bool:

@@ -1,10 +1,12 @@
-"""Columns in memory: numbers, or words with a number each; from arrays, lists of any values, and text in blocks."""
+"""Columns in memory: numbers, dates, or words with a number each; from arrays, lists of values, and text in blocks."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +14,9 @@ import numpy as np
 from plgc.graphs.formats.limits import MAX_COLUMNS
 
 MAX_VALUES = 50  # of a column of words that becomes one feature column per value
+DAY = 86_400  # seconds
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?"))
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+")  # points that may stand between thousands
 
 Kind = Literal["id", "word", "value"]
 """How a column is read. ``id``: names of nodes, of which only an empty one is missing, since "NA" may be a name.
@@ -28,11 +32,19 @@ class Column:
         numbers: float64 [N] with NaN where a value is missing, or [N, W] where every value is a vector.
         codes: int64 [N], which of the words; −1 where a value is missing.
         words: the distinct values; None where there were too many to keep.
+        dates: whether the numbers are days since 1970.
+        decimal: the sign before decimals, where the numbers were not written as plain ones.
+        unclear: a value that may be two numbers, 1,234 for instance, where nothing tells which.
+        example: a value of a column of words.
     """
 
     numbers: np.ndarray | None = None
     codes: np.ndarray | None = None
     words: list[str] | None = None
+    dates: bool = False
+    decimal: str | None = None
+    unclear: str | None = None
+    example: str | None = None
 
     def coded(self) -> tuple[list[str], np.ndarray]:
         """The words and codes of a column that was read as ids or words."""
@@ -73,7 +85,9 @@ def column_of(values: Any, kind: Kind = "value") -> Column:
         missing = np.isnan(distinct) if distinct.dtype.kind == "f" else np.zeros(len(distinct), bool)
         kept = [_word(value) for value in distinct[~missing].tolist()]
         return Column(codes=np.where(codes < len(kept), codes, -1), words=kept)
-    if array.ndim != 1 or array.dtype.kind not in "OUS":  # times and matrices are not read
+    if array.dtype.kind == "M" and array.ndim == 1 and kind == "value":
+        return Column(numbers=days_of(array), dates=True)
+    if array.ndim != 1 or array.dtype.kind not in "OUS":  # matrices of objects are not read
         return Column(codes=np.full(len(array), -1), words=None)
     coder = Coder(kind)
     coder.add([None if value is None else _word(value) for value in array.tolist()])
@@ -85,10 +99,14 @@ class Numbers:
 
     def __init__(self) -> None:
         self.parts: list[np.ndarray] | None = []
+        self.pointed, self.grouped = False, True  # whether there are points; whether they may be between thousands
 
     def add(self, cells: Sequence[str]) -> None:
         """Add the next cells."""
         if self.parts is not None:
+            if self.grouped and "." in "".join(cells):
+                self.pointed = True
+                self.grouped = all("." not in cell or GROUPED.fullmatch(cell.strip()) for cell in cells)
             numbers = numbers_of(cells)
             self.parts = None if numbers is None else [*self.parts, numbers]
 
@@ -105,6 +123,7 @@ class Coder:
         self.missing = frozenset(("",)) if kind == "id" else MISSING
         self.known: defaultdict[str | None, int] = defaultdict()
         self.known.default_factory = self.known.__len__
+        self.example: str | None = None
         self.parts: list[np.ndarray] | None = []
 
     def add(self, cells: Sequence[str | None]) -> None:
@@ -112,6 +131,8 @@ class Coder:
         self.rows += len(cells)
         if self.parts is None:
             return
+        if self.example is None:
+            self.example = next((cell for cell in cells if cell and cell.strip().lower() not in self.missing), None)
         codes = (self.known[cell and cell.strip()] for cell in cells)
         self.parts.append(np.fromiter(codes, np.int64, len(cells)))
         if self.most is not None and len(self.known) > self.most + len(self.missing) + 1:
@@ -122,12 +143,18 @@ class Coder:
         """All words that were added."""
         kept = [word for word in self.known if word is not None and word.lower() not in self.missing]
         if self.parts is None or (self.most is not None and len(kept) > self.most):
-            return Column(codes=np.full(self.rows, -1), words=None)
+            return Column(codes=np.full(self.rows, -1), words=None, example=self.example)
         codes = np.concatenate([np.zeros(0, np.int64), *self.parts])
         if len(kept) < len(self.known):
             number = {word: place for place, word in enumerate(kept)}
             codes = np.array([number.get(word, -1) for word in self.known], dtype=np.int64)[codes]  # pyright: ignore
-        return Column(codes=codes, words=kept)
+        return Column(codes=codes, words=kept, example=self.example)
+
+
+def days_of(times: np.ndarray) -> np.ndarray:
+    """Times of NumPy as days since 1970, NaN where there is none."""
+    seconds = times.astype("datetime64[s]")
+    return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / DAY)
 
 
 def numbers_of(cells: Sequence[str]) -> np.ndarray | None:
@@ -145,6 +172,26 @@ def numbers_of(cells: Sequence[str]) -> np.ndarray | None:
 def is_number(cell: str) -> bool:
     """Whether a cell of text is a number, and not missing."""
     return numbers_of([cell]) is not None and cell.lower() not in MISSING
+
+
+def joined_column(name: str, columns: Sequence[Column]) -> Column:
+    """The rows of several columns of one name below each other; ValueError where they are of different kinds."""
+    arrays = [column.numbers for column in columns if column.numbers is not None]
+    if len(arrays) == len(columns):
+        if len({(array.shape[1:], column.dates) for array, column in zip(arrays, columns, strict=True)}) > 1:
+            raise ValueError(f"{name!r} holds numbers in one table, and dates or vectors in another")
+        return Column(numbers=np.concatenate(arrays), dates=columns[0].dates, decimal=columns[0].decimal)
+    if arrays:
+        word = next(column.example for column in columns if column.numbers is None)
+        raise ValueError(f"{name!r} holds numbers in one table and words such as {word!r} in another")
+    unclear = next((column.unclear for column in columns if column.unclear is not None), None)
+    if unclear is not None or any(column.words is None for column in columns):
+        rows = sum(0 if column.codes is None else len(column.codes) for column in columns)
+        return Column(codes=np.full(rows, -1), words=None if unclear is None else [], unclear=unclear)
+    coder = Coder("word")
+    for column in columns:
+        coder.add(column.text())
+    return coder.column()
 
 
 def _object_array(values: list[Any]) -> np.ndarray:
@@ -174,6 +221,8 @@ def _simplified(array: np.ndarray) -> np.ndarray:
                 return np.array([np.asarray(value, dtype=np.float64) for value in values])
             except (TypeError, ValueError):
                 pass
+    if all_of(date) and not any(getattr(value, "tzinfo", None) for value in values):
+        return np.array(values, dtype="datetime64[s]")
     if kinds and not all_of(str, int, float, bool, np.generic):
         return np.empty((len(values), 0), dtype=object)  # not read
     return _object_array(values)

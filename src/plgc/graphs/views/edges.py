@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import Seen, attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derived_of
 from plgc.runtime.errors import GraphError, SettingError
@@ -64,7 +64,7 @@ def training_edges(graph: Data, seed: int) -> Data:
             "features of its own"
         )
     cut = keep_edges(graph, split_edges(graph, seed).train)
-    cut.seen = Seen(edges="train", edge_seed=seed)
+    cut.seen = Seen(edges="train", edge_seed=seed, preprocessing=seen_of(graph).preprocessing)
     return cut
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.attributes import Seen, attribute
+from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.derive import derived_of
 from plgc.graphs.features import take_rows
 from plgc.runtime.errors import GraphError, SettingError
@@ -35,7 +35,7 @@ def training_subgraph(graph: Data) -> Data:
     cut = induced_subgraph(graph, mask)
     cut.val_mask, cut.test_mask = torch.zeros_like(cut.train_mask), torch.zeros_like(cut.train_mask)
     cut.split_origin = f"{attribute(graph, 'split_origin', 'own masks')}, training nodes only"
-    cut.seen = Seen(nodes="train", **training_split(graph))
+    cut.seen = Seen(nodes="train", preprocessing=seen_of(graph).preprocessing, **training_split(graph))
     return cut
 
 
