@@ -62,7 +62,8 @@ class Case:
         for name, month in (("january", self.january), ("february", self.february)):
             source, target = self.columns.get("source", "payer"), self.columns.get("target", "payee")
             ends = [[month.ids[node] for node in end] for end in month.edges]
-            found[f"{name}_edges"] = _write(folder / f"{name}-edges.csv", dict(zip((source, target), ends, strict=True)), self.delimiter)
+            edges = {source: ends[0], target: ends[1]}
+            found[f"{name}_edges"] = _write(folder / f"{name}-edges.csv", edges, self.delimiter)
             found[name] = _write(folder / f"{name}.csv", month.nodes, self.delimiter)
         return found
 

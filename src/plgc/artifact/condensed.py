@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-SCHEMA = 5  # 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges, and no method but ours; all are still read
+# 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
+SCHEMA = 5
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from plgc.graphs import TrainingLabels
     from plgc.runtime.checkpoint import CheckpointFolder
 
+SOURCES_MIN_CLUSTER = 5  # as in plgc.sources, which --help must not wait for
 FLOAT_BYTES = 4  # of a synthetic feature
 EXAMPLES = examples(
     "plgc condense cora --nodes 70 -o cora.safetensors",
@@ -156,6 +157,13 @@ def condense(
     method: Annotated[Condenser, typer.Option(help="How to condense; all but plgc and ctgc read training labels.")] = (
         Condenser.plgc
     ),
+    preprocess: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="JSON",
+            help="Read the table as 'plgc data describe' has written: one description for several owners.",
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -186,7 +194,9 @@ def condense(
     if ours and not record.presets:
         raise typer.BadParameter(f"--{ours[0].replace('_', '-')} is for plgc: {method!s} does not know it")
     parts, placement = chosen(PartOptions, given), chosen(PlacementOptions, given)
-    if len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file():
+    several = len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file()
+    named = _described(named, preprocess, release.get("min_cluster") or (SOURCES_MIN_CLUSTER if several else 1))
+    if several:
         options = {"ratio": ratio, "nodes": nodes, "seed": seed, "preset": str(preset)}
         options |= release | compute | placement
         show(*condense_several(graphs, output, named, view, parts, options, str(method), checkpoint, force), json)
@@ -218,7 +228,16 @@ def condense(
             condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
         condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
-    _show(output, graph.name, condensed, time.perf_counter() - start, json)
+    _show(output, graph, condensed, time.perf_counter() - start, json)
+
+
+def _described(named: GraphOptions, preprocess: Path | None, rare: int) -> GraphOptions:
+    """The graph, with its table read by a description where one is given; else words that are rare have no column."""
+    if preprocess is None:
+        return replace(named, rare=rare)
+    from plgc.graphs.preprocessing import read_preprocessing
+
+    return named.as_in(read_preprocessing(preprocess))
 
 
 def _count(graph: Data, output: Path, ratio: float | None, nodes: int | None) -> int:
@@ -254,13 +273,15 @@ def _labels(method: str, graph: Data) -> TrainingLabels:
     return labels
 
 
-def _show(output: Path, graph: str, condensed: CondensedGraph, spent: float, json: bool) -> None:
+def _show(output: Path, graph: Data, condensed: CondensedGraph, spent: float, json: bool) -> None:
     """Print what was made."""
+    from plgc.graphs.attributes import attribute
     from plgc.runtime.provenance import peak_memory
 
     detail(f"settings: {condensed.settings}")
     detail(f"chosen from the graph: {condensed.chosen}")
-    result = file_result(output, graph, condensed, spent, peak_memory())
+    result = file_result(output, graph.name, condensed, spent, peak_memory())
+    result["doubts"] = list(attribute(graph, "doubts", ()))
     source = condensed.source
     known = "a noisy count of " if "edges" not in source else ""
     edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
@@ -276,6 +297,8 @@ def _show(output: Path, graph: str, condensed: CondensedGraph, spent: float, jso
         pairs["trained"] = f"in batches of {result['batch_nodes']} nodes, since memory is limited"
     if condensed.seen.derived is not None:
         pairs["features"] = derived_text(condensed.seen.derived)
+    if condensed.seen.preprocessing is not None:
+        pairs["table"] = condensed.seen.preprocessing.summary()
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"

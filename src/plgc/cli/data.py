@@ -1,16 +1,21 @@
-"""``plgc data list`` and ``plgc data get``: the graphs that have a name."""
+"""``plgc data``: the graphs that have a name, and descriptions of tables for several owners."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.options import Json, examples, takes
-from plgc.cli.output import show, table
+from plgc.cli.inputs import GraphOptions, TableOptions
+from plgc.cli.options import Json, examples, takes, values_of
+from plgc.cli.output import facts, notice, show, table
+from plgc.cli.written import Force, check_output
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List the graphs that have a name, or fetch one.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="List or fetch graphs that have a name; describe tables."
+)
 
 
 @app.command("list", epilog=examples("plgc data list", "PLGC_DATA=~/graphs plgc data list --json"))
@@ -40,3 +45,41 @@ def get(
 
     path = get_graph(name)
     show({"name": name, "path": str(path), "bytes": path.stat().st_size}, str(path), json)
+
+
+@app.command(
+    "describe",
+    epilog=examples(
+        "plgc data describe customers.csv --column label=segment --min-cluster 5 -o description.json",
+        "plgc condense edges.csv --nodes-table mine.csv --preprocess description.json --ratio 0.02 -o mine.safetensors",
+    ),
+)
+@takes(TableOptions)
+def describe(
+    tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help="Node tables: CSV, TSV, Parquet.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="JSON", help="The file to write.")],
+    min_cluster: Annotated[
+        int, typer.Option(min=1, metavar="M", help="Words of fewer rows are not listed: they count as unknown.")
+    ] = 1,
+    force: Force = False,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Describe how the columns of tables become features, for several owners to share.
+
+    The medians, spreads and words are those of all rows of the tables; no label is read. 'plgc condense --preprocess'
+    reads a table by them. Give the file to the other owners: column names and words in it are not hidden.
+    """
+    check_output(output, tables, "a description", force)
+    from plgc.graphs.formats.tables import describe_tables
+    from plgc.graphs.preprocessing import save_preprocessing
+
+    named = replace(GraphOptions("", **values_of(TableOptions, given)), rare=min_cluster)
+    notes: list[str] = []
+    known = describe_tables(tables, named.columns(), notes)
+    for note in notes:
+        notice(note)
+    save_preprocessing(known, output)
+    result = {"description": str(output), "features": len(known.features), "notes": notes, **known.to_dict()}
+    pairs = {"description": f"{output}, {len(known.features)} features", "table": known.summary()}
+    show(result, facts(pairs | {f"column {name}": text for name, text in known.told().items()}), json)

@@ -5,36 +5,33 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.output import detail, notice, seconds, working
+from plgc.cli.options import Decimal
+from plgc.cli.output import detail, notice, seconds, warn, working
+from plgc.runtime.errors import GraphError
 from plgc.runtime.files import same_file
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from plgc.artifact.condensed import CondensedGraph
+    from plgc.graphs import TableColumns
+    from plgc.sources import OpenSource
 
 MANIFEST = "manifest.json"  # as in plgc.sources, which --help must not wait for
 ROLES = {role: role for role in ("source", "target", "weight", "label", "split")} | {"id": "node_id"}
 FEATURE = "feature"
 
 
-@dataclass(frozen=True)
-class GraphOptions:
-    """A graph as the command line names it: a name or file, and how to read it, the same in every command."""
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How tables are read, the same in every command."""
 
-    graph: str
-    nodes_table: Annotated[
-        Path | None,
-        typer.Option(
-            "--nodes-table", metavar="TABLE", help="For an edge list, the table of its nodes: CSV, TSV, Parquet."
-        ),
-    ] = None
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,9 +44,29 @@ class GraphOptions:
         bool | None,
         typer.Option("--header/--no-header", help="Whether tables begin with a line of names, where a guess is wrong."),
     ] = None
-    standardize: Annotated[
-        bool, typer.Option("--standardize", help="Give numeric columns mean 0 and variance 1, for unlike units.")
-    ] = False
+    scale: Annotated[
+        bool | None,
+        typer.Option(
+            "--scale/--no-scale",
+            help="Scale numeric columns of tables by median and quartiles; by default they are.",
+        ),
+    ] = None
+    decimal: Annotated[
+        Decimal | None, typer.Option(help="What stands before decimals, where a table leaves open what 1,234 is.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class GraphOptions(TableOptions):
+    """A graph as the command line names it: a name or file, and how to read it, the same in every command."""
+
+    graph: str
+    nodes_table: Annotated[
+        Path | None,
+        typer.Option(
+            "--nodes-table", metavar="TABLE", help="For an edge list, the table of its nodes: CSV, TSV, Parquet."
+        ),
+    ] = None
     features: Annotated[
         str | None,
         typer.Option(metavar="fastrp:WIDTH", help="Derive features from the edges, in place of the graph's own."),
@@ -57,6 +74,8 @@ class GraphOptions:
     features_seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Seed of derived features; by default 0.")
     ] = None
+    known: Any = None  # how another table became features (Preprocessing): this one is read in the same way
+    rare: int = 1  # words of fewer rows have no column of their own
 
     def __post_init__(self) -> None:
         if self.features_seed is not None and self.features is None:
@@ -66,8 +85,8 @@ class GraphOptions:
     @property
     def plain(self) -> bool:
         """Whether the graph is named without options on how to read it."""
-        tables = self.nodes_table or self.column or self.standardize or self.header is not None
-        return not (tables or self.features)
+        tables = self.nodes_table or self.column or self.decimal or self.known
+        return not (tables or self.features or self.header is not None or self.scale is not None)
 
     @property
     def table_options(self) -> list[str]:
@@ -75,7 +94,9 @@ class GraphOptions:
         table = [] if self.nodes_table is None else ["--nodes-table", self.nodes_table.name]
         columns = [word for text in self.column or () for word in ("--column", text)]
         header = [] if self.header is None else ["--header" if self.header else "--no-header"]
-        return [*table, *columns, *header, *(["--standardize"] if self.standardize else [])]
+        scale = [] if self.scale is None else ["--scale" if self.scale else "--no-scale"]
+        decimal = [] if self.decimal is None else ["--decimal", str(self.decimal)]
+        return [*table, *columns, *header, *scale, *decimal]
 
     def files(self) -> list[Path]:
         """The files that the graph is read from."""
@@ -83,16 +104,31 @@ class GraphOptions:
 
         return [*(graph_files(self.graph) if self.graph else ()), *([self.nodes_table] if self.nodes_table else ())]
 
+    def as_in(self, known: Any) -> GraphOptions:
+        """The same graph, its table read as the one of a file or model: by its ``Preprocessing``, or None."""
+        return replace(self, known=known)
+
+    def columns(self) -> TableColumns:
+        """How tables are read."""
+        from plgc.graphs import TableColumns
+
+        decimal = None if self.decimal is None else {"comma": ",", "point": "."}[self.decimal]
+        return TableColumns(
+            **self._roles(),
+            scale=self.scale,
+            rare=self.rare,
+            decimal=decimal,
+            preprocessing=self.known,
+            header=self.header,
+        )
+
     def open(self) -> Data:
-        """Read the graph before one of its splits is chosen, and print what was guessed."""
+        """Read the graph before one of its splits is chosen, and print what was guessed, what is doubtful first."""
         from plgc.graphs import TableColumns
         from plgc.graphs.attributes import attribute
         from plgc.graphs.load import open_graph
 
-        start, columns = (
-            time.perf_counter(),
-            TableColumns(**self._roles(), standardize=self.standardize, header=self.header),
-        )
+        start, columns = time.perf_counter(), self.columns()
         with working() as progress:
             progress(f"reading {self.graph}", 0, 1)
             data = open_graph(
@@ -102,6 +138,7 @@ class GraphOptions:
                 features=self.features,
                 features_seed=self.features_seed or 0,
             )
+        warn(attribute(data, "doubts", ()))
         for note in attribute(data, "notes", ()):
             notice(note)
         counts = f"{data.num_nodes} nodes, {data.num_edges // 2} edges, {data.num_features} features"
@@ -134,11 +171,33 @@ class GraphOptions:
 
 
 def check_features(condensed: Iterable[CondensedGraph], data: Data) -> None:
-    """Raise unless the graph's features were derived as those of the condensed graphs, or neither were."""
+    """Raise unless the graph's features were made as those of the condensed graphs."""
     from plgc.graphs.derive import check_derived
 
     for part in condensed:
         check_derived(part.seen.derived, data, "this condensed graph")
+        check_table(part.seen.preprocessing, data, "this condensed graph")
+
+
+def check_table(made: Any, data: Data, what: str) -> None:
+    """Raise unless a graph comes from a table where a file or model does, and its columns became features alike."""
+    from plgc.graphs.attributes import seen_of
+    from plgc.graphs.preprocessing import check_preprocessing
+
+    own = seen_of(data).preprocessing
+    if made is not None and own is None:
+        raise GraphError(
+            f"{what} was made from a table, whose columns it describes, and {data.name} brings no table of nodes: give "
+            "the edge list and its --nodes-table"
+        )
+    check_preprocessing(made, own, what)
+
+
+def shared_preprocessing(sources: Iterable[OpenSource]) -> Any:
+    """How the tables of these files became features; an error names two that differ."""
+    from plgc.graphs.preprocessing import common_preprocessing
+
+    return common_preprocessing([(source.name, source.condensed.seen.preprocessing) for source in sources])
 
 
 def check_not_input(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:

@@ -71,7 +71,8 @@ def inspect(
         import plgc
         from plgc.evaluation.theory import diagnose
 
-        condensed, data = plgc.CondensedGraph.load(file), named.load()
+        condensed = plgc.CondensedGraph.load(file)
+        data = named.as_in(condensed.seen.preprocessing).load()
         check_features([condensed], data)
         with working() as progress:
             progress(f"embedding {data.name}", 0, 1)
@@ -129,6 +130,12 @@ def description(result: dict[str, Any]) -> str:
     }
     if result["derived"]:
         pairs["derived"] = f"features {derived_text(result['derived'])}; give graphs the same"
+    if table := result["seen"].get("preprocessing"):
+        from plgc.graphs.preprocessing import Preprocessing
+
+        known = Preprocessing.from_dict(table)
+        pairs["table"] = known.summary()
+        pairs |= {f"column {name}": text for name, text in known.told().items()}
     pairs |= _made_from(result, source)
     pairs["fingerprint"] = result["fingerprint"] or "none"
     pairs["privacy"] = result["privacy"]["text"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import GraphOptions, check_features, source_files
+from plgc.cli.inputs import GraphOptions, check_features, shared_preprocessing, source_files
 from plgc.cli.options import (
     Backbone,
     Combination,
@@ -106,7 +106,7 @@ class ModelOptions:
         check_device(self.device)
         sources = open_sources(files)
         condensed, listed = [source.condensed for source in sources], [source.weight for source in sources]
-        graph = named.open()
+        graph = named.as_in(shared_preprocessing(sources)).open()
         check_features(condensed, graph)
         return condensed, self._numbers() or (listed if len(set(listed)) > 1 else None), graph
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import GraphOptions
+from plgc.cli.inputs import GraphOptions, check_table
 from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
 from plgc.cli.output import facts, notice, show, working
 from plgc.cli.written import PREDICTIONS, Force, check_output
@@ -64,7 +64,8 @@ def predict(
         raise typer.BadParameter("this model predicts links: name the pairs of nodes to score with --pairs")
     if isinstance(loaded, plgc.NodeModel) and pairs is not None:
         raise typer.BadParameter("this model predicts classes of nodes: leave --pairs out")
-    data = named.load()
+    data = named.as_in(loaded.names.preprocessing).load()
+    check_table(loaded.names.preprocessing, data, "this model")
     with working() as progress:
         progress(f"predicting on {data.name}", 0, 1)
         rows, result, text = _node_rows(loaded, data) if pairs is None else _link_rows(loaded, data, pairs)

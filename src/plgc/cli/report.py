@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, source_files
+from plgc.cli.inputs import MANIFEST, GraphOptions, check_features, shared_preprocessing, source_files
 from plgc.cli.options import GRAPH_HELP, Device, Json, Seed, Shots, check_device, examples, takes, values_of
 from plgc.cli.output import facts, seconds, show, size, working
 from plgc.cli.written import Force, check_output
@@ -89,7 +89,8 @@ def _graph_arguments(named: GraphOptions, files: list[Path]) -> dict[str, Any]:
     from plgc.report.inputs import is_run
     from plgc.sources import open_sources
 
-    data = named.open()
     there = [path for path in files if not is_run(path) and (path.is_file() or (path / MANIFEST).is_file())]
-    check_features((source.condensed for source in open_sources(there)), data)
+    sources = open_sources(there)
+    data = named.as_in(shared_preprocessing(sources) if sources else None).open()
+    check_features((source.condensed for source in sources), data)
     return {"graph": data, "graph_name": Path(named.graph).name, "graph_options": named.table_options}

@@ -131,8 +131,9 @@ def _check(graphs: list[str], named: GraphOptions, view: ViewOptions, parts: dic
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
     if len(graphs) > 1 and not named.plain:
         raise typer.BadParameter(
-            "--nodes-table, --column, --header, --standardize and --features go with one graph: condense each alone, "
-            "and name the files together where they are used, as in 'plgc evaluate A.safetensors B.safetensors'"
+            "--nodes-table, --column, --header, --no-scale, --decimal, --preprocess and --features go with one graph: "
+            "condense each alone, and name the files together where they are used, as in 'plgc evaluate A.safetensors "
+            "B.safetensors'"
         )
     if named.features is not None and "parts" not in parts:
         raise typer.BadParameter(

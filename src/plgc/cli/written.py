@@ -69,5 +69,6 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "a model": _is_plgc("plgc-node-model", "plgc-link-model"),
     "predictions": _starts(*(f"{line}\n".encode() for line in PREDICTIONS), within=len(PREDICTIONS[0]) + 1),
     "a report": _starts(b'<p class="brand">plgc report</p>'),
+    "a description": _starts(b'"format": "plgc-preprocessing"', within=100),
     "a figure": _starts(b"\x89PNG", within=4),
 }

@@ -26,6 +26,7 @@ from plgc.downstream.combine import (
     rotate_target,
 )
 from plgc.downstream.embedder import Embedder
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.encoder import EDGE_FREE, GNN, KINDS
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, SettingError
@@ -79,6 +80,7 @@ class Backbone(nn.Module, Embedder):
         networks: by channel. That of ``plain`` sees every node by itself.
         scaling: row scaling it applies to a graph's features before anything else.
         losses: the reconstruction loss after every step, summed over the channels.
+        preprocessing: how the table that was condensed became features; None for a matrix.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Backbone(nn.Module, Embedder):
         super().__init__()
         self.settings, self.num_features, self.outputs = settings, num_features, outputs
         self.scaling, self.seed, self.losses = scaling, seed, list[float]()
+        self.preprocessing: Preprocessing | None = None
         self.networks = nn.ModuleDict()
         for channel in CHANNELS:
             if blocks := outputs.of(channel):
@@ -210,6 +213,7 @@ def reconstruct(
     def rebuild(found: Mapping[str, tuple[list[Target], tuple[int, ...]]]) -> Backbone:
         outputs = Outputs(**{channel: blocks for channel, (_, blocks) in found.items()})
         backbone = Backbone(settings, first.num_features, outputs, first.scaling, seed).to(device)
+        backbone.preprocessing = first.seen.preprocessing
         _fit(backbone, {channel: targets for channel, (targets, _) in found.items()})
         return backbone.requires_grad_(False).eval()
 

@@ -17,9 +17,11 @@ from plgc.downstream.model_file import read_model, save_model
 from plgc.downstream.names import NAMELESS, Names
 from plgc.downstream.tasks.link import LinkHead, LinkSettings, fit_link, link_examples, link_inputs
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.graphs.attributes import seen_of
 from plgc.graphs.check import node_count
 from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import num_classes
+from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
 from plgc.runtime.errors import GraphError, SettingError
 
@@ -157,6 +159,7 @@ def finetune(
         return finetune_links(backbone, graph, seed=seed)
     if task != "node":
         raise SettingError(f"unknown task {task!r}: choose node or link")
+    check_preprocessing(backbone.preprocessing, seen_of(graph).preprocessing, "the condensed graph")
     inputs = backbone.prepare(graph)
     labelled, validate = choose_labels(graph, shots, labels, seed)
     head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
@@ -170,6 +173,7 @@ def finetune_links(
 
     ``plgc evaluate --task link`` scores such a head, on edges that neither the backbone nor the head has seen.
     """
+    check_preprocessing(backbone.preprocessing, seen_of(graph).preprocessing, "the condensed graph")
     edges = undirected_edges(graph)
     count = edges.shape[1]
     if count < LEAST_EDGES:

@@ -71,8 +71,8 @@ class Names:
             place = next(i for i, name in enumerate(self.features) if name != theirs[i])
             what = f"column {place + 1} is {theirs[place]!r}, the model has {self.features[place]!r} there"
         raise GraphError(
-            f"the graph's feature columns are not the model's: {what}. Give it the model's columns in the model's order; "
-            "a table is brought to them by TableColumns(preprocessing=model.names.preprocessing)"
+            f"the graph's feature columns are not the model's: {what}. Give it the model's, in their order; a "
+            "table is brought to them by TableColumns(preprocessing=model.names.preprocessing)"
         )
 
     def check_classes(self, graph: Data) -> None:

@@ -22,9 +22,10 @@ from plgc.downstream.head import describe_head
 from plgc.downstream.tasks.classifier import Classifier
 from plgc.evaluation.kept import with_learned_part
 from plgc.evaluation.scoring import learn, score
-from plgc.graphs.attributes import Seen
+from plgc.graphs.attributes import Seen, seen_of
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.load import load_graph
+from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.graphs.width import check_width, feature_width
@@ -109,6 +110,7 @@ def evaluate(
     graph = Data()
     for seed in range(first_seed, first_seed + seeds):
         graph = graph_for(source, seen, split, seed)
+        check_preprocessing(seen.preprocessing, seen_of(graph).preprocessing, "this condensed graph")
         check_width("this condensed graph", condensed[0].num_features, "the graph", feature_width(graph))
         case, prepared = draw_case(graph, protocol, seed, seen.edge_seed), PreparedGraphs()
         if task == "link" and seed == first_seed:

@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -115,8 +115,7 @@ class Preprocessing:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is as by default is left out."""
-        rules = [_stated(rule) for rule in self.columns]
-        return {**_stated(replace(self, columns=self.columns[:1])), "columns": rules}
+        return {**_stated(self), "columns": [_stated(rule) for rule in self.columns]}
 
     @staticmethod
     def from_dict(values: Any) -> Preprocessing:
@@ -136,9 +135,9 @@ class Preprocessing:
                     return f"{own.name!r} has {item.name} {_shown(one)}, in the other {_shown(another)}"
         return f"one has {len(self.columns)} columns, the other {len(other.columns)}"
 
-    def lines(self) -> list[str]:
-        """All of it in words, a line for each column."""
-        found = []
+    def told(self) -> dict[str, str]:
+        """How each column becomes features, in words, by its name."""
+        found = {}
         for rule in self.columns:
             if rule.kind == "words":
                 about = f"{len(rule.words)} word(s): {', '.join(rule.words)}; others count as none of them"
@@ -148,7 +147,7 @@ class Preprocessing:
                 about = f"as it is, a gap as {rule.fill[0]:g}"
             else:
                 about = f"(x − {rule.centre:g}) / {rule.scale:g} within ±{FARTHEST:g}, a gap as {rule.fill[0]:g}"
-            found.append(f"{rule.name} ({rule.kind}): {about}")
+            found[rule.name] = f"{rule.kind}, {about}"
         return found
 
     def summary(self) -> str:
@@ -194,8 +193,8 @@ def check_preprocessing(made: Preprocessing | None, own: Preprocessing | None, w
         return
     if made is None:
         raise GraphError(
-            f"{what} says nothing of how a table became its features: it was made from a matrix, or before numbers were "
-            "scaled. Read the table as it is (--no-scale, TableColumns(scale=False)), or condense it again"
+            f"{what} says nothing of how a table became its features: it was made from a matrix, or before numbers "
+            "were scaled. Read the table as it is (--no-scale, TableColumns(scale=False)), or condense it again"
         )
     if (where := made.difference(own)) is not None:
         raise GraphError(
@@ -245,9 +244,10 @@ def common_preprocessing(parts: Sequence[tuple[str, Preprocessing | None]]) -> P
 
 
 def _stated(record: ColumnRule | Preprocessing) -> dict[str, Any]:
-    """The fields of a record that are not as by default."""
-    values = asdict(record)
-    return {item.name: values[item.name] for item in fields(record) if values[item.name] != item.default}
+    """The fields of a record that are not as by default, as JSON has them."""
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    stated = {item.name: values[item.name] for item in fields(record) if values[item.name] != item.default}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
 
 
 def _rounded(value: Any) -> float:

@@ -12,7 +12,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph, batch_size
-from plgc.method.release import Release, check_min_cluster, privatise
+from plgc.method.release import Release, check_min_cluster, check_words, privatise
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
@@ -68,6 +68,7 @@ def condense(
     bare = bare_graph(graph)
     count = resolve_count(bare.num_own, ratio, nodes)
     check_min_cluster(count, bare.num_own, chosen.min_cluster)
+    check_words(bare.seen.preprocessing, chosen.min_cluster)
     scaling = resolve_scaling(bare.x, chosen.scaling)
     digest = fingerprint(bare) if release.fingerprint or checkpoint is not None else None
     with cpu_threads(compute.threads) as threads:

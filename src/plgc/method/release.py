@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.stage_one import PseudoLabels, unit_blocks
 from plgc.method.stage_two import reach
 from plgc.runtime.errors import ArtifactError, SettingError
@@ -59,6 +60,16 @@ def check_noise(clip: float | None, noise: float) -> None:
         raise SettingError(f"clip is {clip}: it must be a number above 0")
     if not 0 <= noise < math.inf:
         raise SettingError(f"noise is {noise}: it must be a number, at least 0")
+
+
+def check_words(table: Preprocessing | None, minimum: int) -> None:
+    """Raise where the description of a table lists words of fewer than ``minimum`` nodes: a file would publish them."""
+    if table is not None and table.rare < minimum and any(rule.kind == "words" for rule in table.columns):
+        raise SettingError(
+            f"min_cluster is {minimum}, but the table's description lists words of {table.rare} node(s) or more, "
+            f"and the file would publish them: load the table with TableColumns(rare={minimum}), or make the "
+            f"description with 'plgc data describe --min-cluster {minimum}'"
+        )
 
 
 def check_min_cluster(count: int, num_nodes: int, minimum: int) -> None:

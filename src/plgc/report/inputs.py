@@ -17,7 +17,9 @@ from torch_geometric.data import Data
 from plgc.experiments.records import FILE as RECORDS
 from plgc.experiments.records import read_records
 from plgc.graphs.attributes import attribute
+from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.load import load_graph
+from plgc.graphs.preprocessing import common_preprocessing
 from plgc.graphs.width import check_width, feature_width
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.sources import MANIFEST, OpenSource, open_sources, read_manifest
@@ -122,7 +124,7 @@ def open_inputs(files: Sequence[AnyPath], options: ReportOptions) -> ReportInput
                 "file, or a folder that has one of them"
             )
     sources = _with_unique_names(open_sources(paths))
-    graph = _open_graph(options)
+    graph = _open_graph(options, sources)
     if graph is not None and sources:
         own, width = sources[0].condensed.num_features, feature_width(graph.data)
         check_width(sources[0].name, own, f"the graph {graph.name}", width)
@@ -167,11 +169,13 @@ def _read_runs(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return records
 
 
-def _open_graph(options: ReportOptions) -> ReportGraph | None:
+def _open_graph(options: ReportOptions, sources: Sequence[OpenSource]) -> ReportGraph | None:
     source, table = options.graph, options.nodes_table
     if source is None:
         return None
-    data = load_graph(source) if table is None else load_graph(source, nodes_table=table)
+    known = common_preprocessing([(one.name, one.condensed.seen.preprocessing) for one in sources]) if sources else None
+    columns = None if known is None else TableColumns(preprocessing=known)
+    data = load_graph(source, nodes_table=table, columns=columns)
     words = [options.graph_name or (data.name if isinstance(source, Data) else Path(source).name)]
     words += [] if table is None else ["--nodes-table", Path(table).name]
     return ReportGraph(source if table is None else data, data, shlex.join([*words, *options.graph_options]))

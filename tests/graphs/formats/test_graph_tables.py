@@ -10,6 +10,7 @@ import torch
 from plgc.graphs import check_condensable, load_graph
 from plgc.graphs.formats import limits
 from plgc.graphs.formats.columns import TableColumns
+from plgc.graphs.load import ClassLikeWarning
 from plgc.runtime.errors import GraphError, GraphNotFoundError, MissingExtraError, SettingError
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\n"
@@ -39,7 +40,7 @@ def load(paths: tuple[Path, Path], **columns: object):
 def test_an_edge_list_with_a_node_table(write) -> None:
     heard: list[str] = []
     edges, nodes = write()
-    data = load_graph(str(edges), nodes_table=str(nodes), notice=heard.append)
+    data = load_graph(str(edges), nodes_table=str(nodes), columns=TableColumns(scale=False), notice=heard.append)
     assert data.node_ids == ["a", "b", "c", "d"]
     assert data.class_names == ["cat", "dog"]
     assert data.y.tolist() == [1, 0, 1, -1]
@@ -61,7 +62,7 @@ def test_columns_that_are_named_are_used_and_not_announced(write) -> None:
     edges = "when,x,y,strength\n1,a,b,2\n2,b,c,0.5\n"
     nodes = "height,who,kind,id\n1,a,u,7\n2,b,v,8\n3,c,u,9\n"
     names = {"source": "x", "target": "y", "weight": "strength", "node_id": "who", "label": "kind"}
-    data = load(write(edges, nodes), **names, features=["height"])
+    data = load(write(edges, nodes), **names, features=["height"], scale=False)
     assert data.notes == []
     assert data.x.tolist() == [[1], [2], [3]]
     assert data.edge_weight.tolist() == [2.0, 2.0, 0.5, 0.5]
@@ -93,7 +94,7 @@ def test_without_a_node_table_nodes_come_from_the_edges_in_order(write) -> None:
 
 def test_booleans_gaps_dates_and_texts(write) -> None:
     rows = [f"n{i},{'true' if i % 2 else 'False'},{'' if i == 3 else i},word{i},same,{i % 3}" for i in range(12)]
-    data = load(write("u,v\nn0,n1\n", "\n".join(["node,flag,size,name,constant,level", *rows])))
+    data = load(write("u,v\nn0,n1\n", "\n".join(["node,flag,size,name,constant,level", *rows])), scale=False)
     assert data.feature_names == ["flag", "size", "level"]
     assert data.x[:, 0].tolist() == [0, 1] * 6
     assert data.x[3, 1] == pytest.approx(np.mean([i for i in range(12) if i != 3]))
@@ -116,19 +117,27 @@ def test_a_word_that_turns_up_late_makes_the_column_words(write, monkeypatch: py
     monkeypatch.setattr("plgc.graphs.formats.delimited.BLOCK_CELLS", 8)
     monkeypatch.setattr("plgc.graphs.formats.delimited.BLOCK_ROWS", 2)
     rows = "\n".join(f"{i},{'x' if i == 17 else i % 3}" for i in range(20))
-    data = load(write("0,1\n", f"id,kind\n{rows}\n"))
-    assert data.feature_names == ["kind=0", "kind=1", "kind=2", "kind=x"]
+    with pytest.warns(ClassLikeWarning, match="'code' looks like classes"):
+        data = load(write("0,1\n", f"id,code\n{rows}\n"))
+    assert data.feature_names == ["code=0", "code=1", "code=2", "code=x"]
     assert data.x.sum(0).tolist() == [7, 7, 5, 1]
 
 
-def test_standardize_puts_numbers_on_one_scale(write) -> None:
-    rows = [f"{i},{1990 + i},{i * 1e6},{i % 2}" for i in range(10)]
-    paths = write("0,1\n", "\n".join(["id,year,money,flag", *rows]))
-    assert any("differ in scale" in note for note in load(paths).notes)
-    data = load(paths, standardize=True)
-    np.testing.assert_allclose(data.x[:, :2].mean(0), 0, atol=1e-6)
-    np.testing.assert_allclose(data.x[:, :2].std(0, unbiased=False), 1, rtol=1e-5)
-    assert data.x[:, 2].tolist() == [0, 1] * 5
+def test_numbers_are_put_on_one_scale_that_outliers_do_not_decide(write) -> None:
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    draw = np.random.default_rng(0)
+    years, money = draw.integers(1950, 2020, 41), np.exp(draw.normal(10, 1, 41))
+    money[7] = 1e12
+    rows = [f"{i},{years[i]},{float(money[i])!r},{i % 2},{i if i > 30 else 0}" for i in range(41)]
+    paths = write("0,1\n", "\n".join(["id,year,money,flag,visits", *rows]))
+    data = load(paths)
+    wanted = preprocessing.RobustScaler(unit_variance=True).fit_transform(np.stack([years, money], 1)).clip(-3, 3)
+    np.testing.assert_allclose(data.x[:, :2], wanted, atol=2e-3)
+    assert data.x[:, 2].tolist() == [i % 2 for i in range(41)]
+    assert data.x[:31, 3].tolist() == [0] * 31  # what is zero for most stays zero
+    assert data.x[31:, 3].median() == pytest.approx(1, rel=0.1)
+    assert any("3 numeric column(s) were scaled" in note for note in data.notes)
+    assert torch.equal(load(paths, scale=False).x[:, 0], torch.from_numpy(years).float())
 
 
 def test_a_wide_table_of_zeros_becomes_sparse(write) -> None:
@@ -136,7 +145,7 @@ def test_a_wide_table_of_zeros_becomes_sparse(write) -> None:
     x[np.arange(30), np.arange(30)] = 2
     rows = "\n".join(f"n{i}," + ",".join(map(str, row)) for i, row in enumerate(x))
     header = "id," + ",".join(f"w{place}" for place in range(80))
-    data = load(write("n0,n1\n", f"{header}\n{rows}\n"))
+    data = load(write("n0,n1\n", f"{header}\n{rows}\n"), scale=False)
     assert data.x.layout == torch.sparse_csr
     assert data.x.to_dense().tolist() == x.tolist()
     assert len(data.feature_names) == 80
@@ -147,7 +156,7 @@ def test_a_second_table_can_be_brought_to_the_columns_of_a_first(write) -> None:
     other = "id,label,colour,height\na,cat,green,1\nb,cat,red,2\nc,,green,3\nd,cat,,4\n"
     alone = load(write(nodes=other))
     assert alone.feature_names == ["colour=green", "colour=red", "height"]
-    data = load(write(nodes=other), features=first.feature_names, classes=first.class_names)
+    data = load(write(nodes=other), features=first.feature_names, classes=first.class_names, scale=False)
     assert data.feature_names == first.feature_names == ["height", "colour=blue", "colour=red"]
     assert data.x.tolist() == [[1, 0, 0], [2, 0, 1], [3, 0, 0], [4, 0, 0]]
     assert data.y.tolist() == [0, 0, -1, 0]
@@ -411,12 +420,14 @@ def test_parquet_of_numbers_vectors_and_gaps(tmp_path: Path) -> None:
     )
     pandas.DataFrame({"a": [1, 2], "b": [2, 3]}).to_parquet(tmp_path / "edges.parquet")
     nodes.to_parquet(tmp_path / "nodes.parquet")
-    data = load_graph(tmp_path / "edges.parquet", nodes_table=tmp_path / "nodes.parquet")
+    columns = TableColumns(scale=False)
+    data = load_graph(tmp_path / "edges.parquet", nodes_table=tmp_path / "nodes.parquet", columns=columns)
     assert data.node_ids == ["3", "1", "2"]
-    assert data.feature_names == ["flag", "size", "vector[0]", "vector[1]"]
-    assert data.x.tolist() == [[1, 1, 1, 2], [0, 2, 3, 4], [1, 3, 5, 6]]
+    assert data.feature_names == ["when", "flag", "size", "vector[0]", "vector[1]"]
+    assert data.x.tolist() == [[18262, 1, 1, 1, 2], [18262, 0, 2, 3, 4], [18262, 1, 3, 5, 6]]  # days since 1970
     assert data.y.tolist() == [1, -1, 0]
-    assert any("'when' was left out" in note for note in data.notes)
+    scaled = load_graph(tmp_path / "edges.parquet", nodes_table=tmp_path / "nodes.parquet")
+    assert any("'when' was left out: it is 18262 in every row" in note for note in scaled.notes)
 
 
 def test_broken_and_boundless_parquet(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

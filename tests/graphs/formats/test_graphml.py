@@ -40,7 +40,7 @@ def write(tmp_path: Path):
 
 
 def test_attributes_types_and_defaults(write) -> None:
-    data = load_graph(write(HEAD + KEYS + BODY))
+    data = load_graph(write(HEAD + KEYS + BODY), columns=TableColumns(scale=False))
     assert data.node_ids == ["n0", "n1", "n2", "n3"]
     assert data.feature_names == ["size", "code=1", "code=2", "flag"]  # a declared string stays words
     assert data.x.tolist() == [[1, 1, 0, 1], [7.5, 0, 1, 0], [3, 1, 0, 1], [3, 0, 1, 0]]
@@ -52,7 +52,7 @@ def test_attributes_types_and_defaults(write) -> None:
 
 
 def test_columns_gzip_and_other_encodings(write) -> None:
-    columns = TableColumns(label="code", features=["size"])
+    columns = TableColumns(label="code", features=["size"], scale=False)
     data = load_graph(write(gzip.compress((HEAD + KEYS + BODY).encode()), "g.graphml.gz"), columns=columns)
     assert data.x.tolist() == [[1], [7.5], [3], [3]]
     assert data.class_names == ["1", "2"]

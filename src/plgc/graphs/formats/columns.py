@@ -19,9 +19,11 @@ NAMES = {
     "label": ("label", "class", "y", "target", "category", "labels"),
     "split": ("split", "subset"),
 }
-CLASS_WORDS = frozenset(  # in the singular
-    ("category", "categorie", "churn", "community", "field", "fraud", "group", "kind", "label", "outcome", "result")
-    + ("risk", "segment", "stage", "state", "statu", "status", "target", "team", "tier", "topic", "type", "class")
+CLASS_WORDS = frozenset(
+    (
+        *("category", "churn", "class", "community", "field", "fraud", "group", "kind", "label", "outcome", "result"),
+        *("risk", "segment", "stage", "state", "status", "target", "team", "tier", "topic", "type"),
+    )
 )
 
 
@@ -40,8 +42,8 @@ class TableColumns:
             ``feature_names`` of another graph bring a table to the same columns, also ``colour=red`` and ``x[3]``.
         classes: the names of the classes in their order, for several tables that must agree, such as the
             ``class_names`` of another graph; by default those that occur, sorted.
-        scale: whether numeric feature columns are scaled by their median and quartiles (:mod:`plgc.graphs.preprocessing`);
-            by default they are.
+        scale: whether numeric feature columns are scaled by their median and quartiles; by default they are
+            (:mod:`plgc.graphs.preprocessing`).
         rare: in the node table, words of fewer rows than this have no column of their own: they count as unknown.
         decimal: the sign before decimals, "." or ",", where a table leaves open what 1,234 is.
         preprocessing: how another table became features: this one is read in the same way, and nothing is learned from
@@ -81,12 +83,12 @@ class TableColumns:
         if self.scale is not None and self.scale != known.scaled:
             was = "scaled" if known.scaled else "left as they are"
             option = "--scale" if self.scale else "--no-scale"
-            raise SettingError(f"{option} was given, but numbers were {was} when the description was made: leave it out")
-        if self.features is not None and set(self.features) - {rule.name for rule in known.columns} - set(known.features):
-            other = next(name for name in self.features if name not in (*known.features, *(r.name for r in known.columns)))
+            raise SettingError(f"{option} was given, but numbers of the table described were {was}: leave it out")
+        described = {*known.features, *(rule.name for rule in known.columns)}
+        if others := [name for name in self.features or () if name not in described]:
             raise SettingError(
-                f"{other!r} is named as a feature, and is none of those described ({listed(known.features)}): leave the "
-                "names of features out"
+                f"{others[0]!r} is named as a feature, and is none of those described ({listed(known.features)}): "
+                "leave the names of features out"
             )
         if self.label is not None and any(rule.name == self.label for rule in known.columns):
             raise SettingError(
@@ -110,8 +112,8 @@ class TableColumns:
 
     @property
     def only_known(self) -> bool:
-        """Whether nothing but the description of another table is given."""
-        return self == TableColumns(preprocessing=self.preprocessing)
+        """Whether nothing is given that only a table can have: the description of another, and what is rare."""
+        return TableColumns() != self == TableColumns(preprocessing=self.preprocessing, rare=self.rare)
 
     def given(self, roles: Iterable[str]) -> dict[str, str]:
         """The columns that were named, of these roles."""
@@ -187,7 +189,7 @@ def plain(name: str) -> str:
 
 def suggests_classes(name: str) -> bool:
     """Whether a column's name is one that people give to what is to be predicted."""
-    return bool(CLASS_WORDS & {word.removesuffix("s") for word in plain(name).split("_")})
+    return not CLASS_WORDS.isdisjoint(plain(name).split("_"))
 
 
 def may_be_label(name: str) -> bool:

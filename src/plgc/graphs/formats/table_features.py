@@ -58,7 +58,8 @@ def learn(table: InputTable, names: Sequence[str], columns: TableColumns, notes:
         notes.append(f"{table.name}: {len(features):,} feature column(s): {listed(features)}")
     if commas := [rule.name for rule in rules if (own := table.columns.get(rule.name)) and own.decimal == ","]:
         notes.append(f"{table.name}: the comma in {listed(commas)} is read as the sign before decimals")
-    if scaled := [rule.name for rule in rules if rule.scale is not None]:
+    scaled = [rule.name for rule in rules if rule.scale is not None]
+    if scaled and columns.scale is None:
         notes.append(
             f"{table.name}: {len(scaled):,} numeric column(s) were scaled by median and quartiles: {listed(scaled)} "
             "(--no-scale leaves them as they are)"
@@ -96,7 +97,7 @@ def apply(known: Preprocessing, table: InputTable, notes: list[str]) -> np.ndarr
                 blocks.append(rule.scaled(values).astype(np.float32))
     if len(absent) == len(known.columns):
         raise GraphError(
-            f"{table.name} has none of the columns that were condensed ({listed(known.features)}): is it the right table?"
+            f"{table.name} has none of the columns that were described ({listed(known.features)}): is it another table?"
         )
     if absent:
         notes.append(f"{table.name}: {listed(absent)} missing or empty: filled with what was usual in the first table")
@@ -132,8 +133,8 @@ def doubts(table: InputTable, learned: Preprocessing) -> list[str]:
         if few and (suggests_classes(rule.name) or (rule.kind == "words" and rule.name == last)):
             found.append(
                 f"{table.name}: {rule.name!r} looks like classes ({distinct} different values in {table.rows:,} rows) "
-                "and is used as a feature. If it is what you want to predict, its answers are now in the features: name "
-                f"it, --column 'label={rule.name}' (TableColumns(label={rule.name!r}))"
+                "and is used as a feature. If it is what you want to predict, its answers are now in the features: "
+                f"name it, --column 'label={rule.name}' (TableColumns(label={rule.name!r}))"
             )
     return found
 
@@ -162,9 +163,8 @@ def _learn_column(name: str, table: InputTable, columns: TableColumns) -> Column
         known = numbers[~np.isnan(numbers)]
         if not known.size:
             return "is empty"
-        if not np.isfinite(known).all() or np.abs(known).max() > LARGEST:
-            raise GraphError(f"{table.name}: {name!r} holds {known[np.abs(known).argmax()]:g}, beyond {LARGEST:g}")
-        if (known == known[0]).all() and columns.features is None:
+        _check_size(name, known, table.name)
+        if scale and columns.features is None and (known == known[0]).all():
             return f"is {known[0]:g} in every row"
         return number_rule(name, "flag" if flags is not None else "date" if column.dates else "number", numbers, scale)
     if column.words is None:
@@ -207,14 +207,25 @@ def _numbers(rule: ColumnRule, column: Column, table: str) -> np.ndarray:
     if numbers is None or numbers.ndim != width or column.dates != (rule.kind == "date"):
         seen = f"words such as {column.example!r}" if numbers is None else "dates" if column.dates else "numbers"
         raise GraphError(
-            f"{table}: {rule.name!r} holds {seen}, and was a column of kind {rule.kind} in the first table: correct it, "
-            "or remove the column, so that it is filled"
+            f"{table}: {rule.name!r} holds {seen}, and was a column of kind {rule.kind} in the first table: correct "
+            "it, or remove the column, so that it is filled"
         )
     if rule.kind != "vector":
+        _check_size(rule.name, numbers, table)
         return numbers[:, None]
     if numbers.shape[1] <= max(rule.entries):
-        raise GraphError(f"{table}: {rule.name!r} has {numbers.shape[1]} numbers a row, {max(rule.entries) + 1} are needed")
+        raise GraphError(
+            f"{table}: {rule.name!r} has {numbers.shape[1]} numbers a row, {max(rule.entries) + 1} are needed"
+        )
     return numbers[:, list(rule.entries)]
+
+
+def _check_size(name: str, numbers: np.ndarray, table: str) -> None:
+    """Raise where a number is infinite or too large to be computed with."""
+    largest = float(np.nanmax(np.abs(numbers), initial=0))
+    if largest > LARGEST:
+        what = "an infinite value" if np.isinf(largest) else f"{largest:g}, beyond {LARGEST:g}"
+        raise GraphError(f"{table}: {name!r} holds {what}: leave the cell empty where nothing is known")
 
 
 def _word_block(rule: ColumnRule, column: Column) -> tuple[np.ndarray, list[str]]:
@@ -252,6 +263,6 @@ def _distinct(column: Column) -> int:
 def _refuse_unclear(name: str, column: Column, table: str) -> None:
     value = column.unclear or ""
     raise GraphError(
-        f"{table}: {name!r} holds {value!r}, which may be {value.replace(',', '.')} or {value.replace(',', '')}: say what "
-        "stands before decimals, --decimal comma or --decimal point (TableColumns(decimal=','))"
+        f"{table}: {name!r} holds {value!r}, which may be {value.replace(',', '.')} or {value.replace(',', '')}: say "
+        "what stands before decimals, --decimal comma or --decimal point (TableColumns(decimal=','))"
     )

@@ -104,6 +104,7 @@ def _provenance(file: FileFacts, graph: str | None) -> dict[str, Any]:
         "notes": notes,
         "method": f"{method} – {METHODS[method].about}" if method in METHODS else method,
         "origin": _origin(condensed),
+        "table": None if condensed.seen.preprocessing is None else condensed.seen.preprocessing.summary(),
         "seen": ", ".join(f"training {part} alone" for part in parts) or "all nodes and edges",
         "settings": NumberTable("Settings", ["setting", "value"], flattened(condensed.settings)),
         "chosen": NumberTable("Chosen", ["what", "value"], flattened(condensed.chosen)),
