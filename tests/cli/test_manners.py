@@ -50,7 +50,7 @@ def test_every_command_can_be_quiet_and_verbose() -> None:
 
 
 def test_commands_that_name_a_graph_read_it_alike() -> None:
-    reading = {"--nodes-table", "--column", "--standardize", "--features", "--features-seed"}
+    reading = {"--nodes-table", "--column", "--scale", "--decimal", "--features", "--features-seed"}
     for name, command in commands():
         flags = {flag for parameter in command.params for flag in parameter.opts}
         names_one = "--graph" in flags or name == "condense"

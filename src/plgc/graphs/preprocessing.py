@@ -1,9 +1,10 @@
 """How the columns of a table became features: learned once from one table, applied as it is to every later one.
 
 A number x becomes z = clip((x − m) / s), with the median m and the spread s of its column, so that neither units nor
-outliers decide. Words become one column per word; a word that is not known is a row of zeros. A gap is filled with what
-was learned. All of it is plain numbers and names: condensed files and models carry it, and ``plgc data describe``
-writes it as JSON, for several owners to share. It is never learned from a label column.
+outliers decide; of a skewed column, incomes for instance, log x takes the place of x. Words become one column per word; an
+unknown word is a row of zeros. A gap is filled with what was learned. All of it is plain numbers and names:
+condensed files and models carry it, and ``plgc data describe`` writes it as JSON, for several owners to share. It is
+never learned from a label column.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ FORMAT, SCHEMA = "plgc-preprocessing", 1
 MOST_COLUMNS, MOST_WORDS = 20_000, 1000
 MAX_BYTES = 8 * 2**20  # of a description in a file of its own
 FARTHEST = 3.0  # spreads from the median: what is farther away counts as this far
+WIDE = 1.5  # ratio of the quartiles, from which a column may be skewed
+SKEWED = 0.1  # (Q₃ + Q₁ − 2m) / (Q₃ − Q₁), from which a column of positive numbers is skewed
 IQR = 1.349  # between the quartiles of a normal distribution, in standard deviations
 DIGITS = 6  # significant ones of a number that is kept
 
@@ -43,6 +46,7 @@ class ColumnRule:
         fill: what a gap counts as, one number per feature column; none for words, where a gap is a row of zeros.
         centre: m, the median.
         scale: s, a standard deviation as the quartiles tell it; None leaves numbers as they are.
+        log: whether m and s are those of log x; numbers that have no logarithm count as far below all others.
         words: the words that have a column, in its order.
         entries: the entries of a vector that have a column, in its order.
     """
@@ -52,6 +56,7 @@ class ColumnRule:
     fill: Annotated[tuple[float, ...], Size(0, MOST_COLUMNS)] = ()
     centre: float = 0.0
     scale: Annotated[float, Within(0, above=True)] | None = None
+    log: bool = False
     words: Annotated[tuple[Name, ...], Size(0, MOST_WORDS)] = ()
     entries: Annotated[tuple[Annotated[int, Within(0)], ...], Size(0, MOST_COLUMNS)] = ()
 
@@ -73,6 +78,7 @@ class ColumnRule:
         values = np.where(np.isnan(values), np.array(self.fill), values)
         if self.scale is None:
             return values
+        values = _log(values) if self.log else values
         return np.clip((values - self.centre) / self.scale, -FARTHEST, FARTHEST)
 
 
@@ -146,7 +152,8 @@ class Preprocessing:
             elif rule.scale is None:
                 about = f"as it is, a gap as {rule.fill[0]:g}"
             else:
-                about = f"(x − {rule.centre:g}) / {rule.scale:g} within ±{FARTHEST:g}, a gap as {rule.fill[0]:g}"
+                value = "log x" if rule.log else "x"
+                about = f"({value} − {rule.centre:g}) / {rule.scale:g} within ±{FARTHEST:g}, a gap as {rule.fill[0]:g}"
             found[rule.name] = f"{rule.kind}, {about}"
         return found
 
@@ -170,15 +177,34 @@ def number_rule(name: str, kind: Kind, values: np.ndarray, scale: bool) -> Colum
     known = values[~np.isnan(values)]
     if not scale or np.isin(known, (0, 1)).all():
         return ColumnRule(name, kind, fill=(_rounded(known.mean()),))
-    centre = np.median(known)
+    fill = centre = float(np.median(known))
     others = np.abs(known - centre)[known != centre]
+    log = False
     if 2 * len(others) <= len(known):
-        spread = np.median(others) if len(others) else 1.0
+        spread = float(np.median(others)) if len(others) else 1.0
     else:
-        lower, upper = np.percentile(known, (25, 75))
+        if log := _is_skewed(known):
+            known = _log(known)
+        lower, centre, upper = map(float, np.percentile(known, (25, 50, 75)))
         spread = (upper - lower) / IQR
-    centre = round(float(centre), 3 - math.floor(math.log10(spread)))  # to a thousandth of the spread
-    return ColumnRule(name, kind, (centre,), centre, _rounded(spread))
+    digits = 3 - math.floor(math.log10(spread))  # the median to a thousandth of the spread
+    return ColumnRule(
+        name, kind, (_rounded(fill) if log else round(fill, digits),), round(centre, digits), _rounded(spread), log
+    )
+
+
+def _is_skewed(known: np.ndarray) -> bool:
+    """Whether numbers, of which few may be 0 and none below, have their upper quartile much farther away than the lower.
+
+    Where the quartiles are nearly the same, as those of temperatures in kelvin, a logarithm would change nothing.
+    """
+    least, lower, centre, upper = np.percentile(known, (5, 25, 50, 75))
+    wide = known.min() >= 0 < least and upper > WIDE * lower
+    return bool(wide and upper + lower - 2 * centre > SKEWED * (upper - lower))
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(values, np.finfo(float).tiny))
 
 
 def check_preprocessing(made: Preprocessing | None, own: Preprocessing | None, what: str) -> None:
