@@ -122,7 +122,7 @@ def test_columns_by_role(run: Any, tmp_path: Path) -> None:
     file = ["condense", tmp_path / "edges.csv", "--nodes-table", tmp_path / "nodes.csv", "--nodes", 6, "-o"]
     named = ["source=kind", "target=b", "id=key", "label=team", "feature=meetings", "feature=site=Rome"]
     options = [word for name in named for word in ("--column", name)]
-    done = run(*file, tmp_path / "c.safetensors", *options, "--standardize", "--json")
+    done = run(*file, tmp_path / "c.safetensors", *options, "--scale", "--json")
     assert done.result["nodes"] <= 6
     assert done.err == ""  # nothing was guessed
     assert plgc.CondensedGraph.load(tmp_path / "c.safetensors").num_features == 2
@@ -142,15 +142,18 @@ def test_columns_by_role(run: Any, tmp_path: Path) -> None:
 
 
 def test_other_columns_than_the_models(run: Any, words_model: Path, tmp_path: Path) -> None:
-    write_tables(tmp_path, "id,meetings,age,office,label")
+    write_tables(tmp_path, "id,age,visits,office,label")
     given = ["--graph", tmp_path / "edges.csv", "--nodes-table", tmp_path / "nodes.csv", "-o", tmp_path / "a.csv"]
     done = run("predict", words_model, *given)
+    assert done.code == 0
+    assert "'visits' ignored: it was no feature of the first table" in done.err
+    assert "'meetings' missing or empty: filled" in done.err
+    write_tables(tmp_path, "id,age,office,meetings,label")
+    done = run("predict", words_model, *given)
     assert done.code == 1
-    assert "column 1 is 'meetings', the model has 'age' there" in done.err
-    order = [
-        word for name in ("age", "meetings", "office=Oslo", "office=Rome") for word in ("--column", f"feature={name}")
-    ]
-    assert run("predict", words_model, *given, *order).code == 0
+    assert "'meetings' holds words such as 'O" in done.err or "'meetings' holds words such as 'R" in done.err
+    done = run("predict", words_model, *given, "--no-scale")
+    assert (done.code, "--no-scale was given" in done.err) == (1, True)
     done = run("predict", words_model, "--graph", tmp_path / "edges.csv", "-o", tmp_path / "b.csv")
     assert (done.code, "--nodes-table" in done.err) == (1, True)
 

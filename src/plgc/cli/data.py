@@ -51,7 +51,7 @@ def get(
     "describe",
     epilog=examples(
         "plgc data describe customers.csv --column label=segment --min-cluster 5 -o description.json",
-        "plgc condense edges.csv --nodes-table mine.csv --preprocess description.json --ratio 0.02 -o mine.safetensors",
+        "plgc data describe east.csv west.csv --column id=customer --column label=segment -o description.json",
     ),
 )
 @takes(TableOptions)

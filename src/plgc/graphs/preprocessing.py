@@ -1,8 +1,8 @@
 """How the columns of a table became features: learned once from one table, applied as it is to every later one.
 
 A number x becomes z = clip((x − m) / s), with the median m and the spread s of its column, so that neither units nor
-outliers decide; of a skewed column, incomes for instance, log x takes the place of x. Words become one column per word; an
-unknown word is a row of zeros. A gap is filled with what was learned. All of it is plain numbers and names:
+outliers decide; of a skewed column, incomes for instance, log x takes the place of x. Words become one column per word;
+an unknown word is a row of zeros. A gap is filled with what was learned. All of it is plain numbers and names:
 condensed files and models carry it, and ``plgc data describe`` writes it as JSON, for several owners to share. It is
 never learned from a label column.
 """
@@ -194,7 +194,7 @@ def number_rule(name: str, kind: Kind, values: np.ndarray, scale: bool) -> Colum
 
 
 def _is_skewed(known: np.ndarray) -> bool:
-    """Whether numbers, of which few may be 0 and none below, have their upper quartile much farther away than the lower.
+    """Whether numbers, few of them 0 and none below, have their upper quartile much farther away than the lower one.
 
     Where the quartiles are nearly the same, as those of temperatures in kelvin, a logarithm would change nothing.
     """
