@@ -72,7 +72,7 @@ def encode_nodes(
         learned = learn(table, names, columns, notes)
     if learned is None:
         return found
-    x = apply(learned, table, notes)
+    x = apply(learned, table, notes, later=columns.preprocessing is not None)
     found["doubts"] = [] if columns.preprocessing or "label" in roles else doubts(table, learned)
     found["seen"] = Seen(preprocessing=replace(learned, roles=_kept_roles(roles, columns)))
     return found | {"x": _sparse_or_dense(x), "feature_names": learned.features}

@@ -56,6 +56,8 @@ def learn(table: InputTable, names: Sequence[str], columns: TableColumns, notes:
         )
     if columns.features is None and rules:
         notes.append(f"{table.name}: {len(features):,} feature column(s): {listed(features)}")
+    if columns.rare > 1 and any(rule.kind == "words" for rule in rules):
+        notes.append(f"{table.name}: words of fewer than {columns.rare} rows have no column: they count as unknown")
     if commas := [rule.name for rule in rules if (own := table.columns.get(rule.name)) and own.decimal == ","]:
         notes.append(f"{table.name}: the comma in {listed(commas)} is read as the sign before decimals")
     scaled = [rule.name for rule in rules if rule.scale is not None]
@@ -73,8 +75,10 @@ def learn(table: InputTable, names: Sequence[str], columns: TableColumns, notes:
     return Preprocessing(tuple(rules), scale, columns.rare, None, decimal) if rules else None  # pyright: ignore
 
 
-def apply(known: Preprocessing, table: InputTable, notes: list[str]) -> np.ndarray:
+def apply(known: Preprocessing, table: InputTable, notes: list[str], *, later: bool = True) -> np.ndarray:
     """The features of a table, float32 [N, F], as they are described.
+
+    Of the table that they were learned from (not ``later``), words that have no column are no news.
 
     Raises:
         GraphError: a column holds another kind of values than it did.
@@ -107,7 +111,7 @@ def apply(known: Preprocessing, table: InputTable, notes: list[str]) -> np.ndarr
             f"{table.name}: {sum(filled.values()):,} missing value(s) in {listed(list(filled))} were filled with the "
             f"{what} of the column"
         )
-    for name, words in unknown.items():
+    for name, words in unknown.items() if later else ():
         notes.append(f"{table.name}: {name!r} has {listed(words, 3)}, which has no column: counted as unknown")
     return np.concatenate(blocks, axis=1)
 
