@@ -14,7 +14,7 @@ from plgc.method import batches, losses, stage_one
 from plgc.method import settings as config
 from plgc.method.batches import TrainingGraph, batch_size, draw_batch, take_nodes
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.method.stage_one import embed, start_stage_one, train_epoch
+from plgc.method.stage_one import embed, start_stage_one, train_epoch, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import parse_memory
 from plgc.sparse.features import SparseFeatures
@@ -175,6 +175,22 @@ def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
     assert torch.allclose(everyone.weights.sum(0), torch.ones(8), atol=1e-5)
     assert float(everyone.mass.sum()) == pytest.approx(NODES, rel=1e-5)
     assert float((everyone.mass / (NODES / 8) - 1).abs().max()) < 0.1  # balanced, as far as Sinkhorn goes
+
+
+def test_without_balance_all_nodes_go_to_their_nearest_prototypes(graph: Data, small: None) -> None:
+    rules = PseudoLabelSettings(balanced=False, epsilon=1e-3, refinements=0, decorrelation=0.0)
+    inputs = prepare(graph, "l1")
+    stage = start_stage_one(inputs, 8, SMALL.ladder[0].branches, rules, 0)
+    embedding = embed(stage, inputs)
+    with torch.no_grad():
+        stage.prototypes[3] = -embedding.mean(0)  # nearest to none
+    vectors = unit_blocks(stage.prototypes.detach(), stage.blocks)
+    labels = TrainingGraph(inputs).all_labels(stage)
+    expected = torch.bincount((embedding @ vectors.t()).argmax(1), minlength=8)
+    assert torch.equal(labels.counts, expected)
+    assert int(labels.counts[3]) == 0
+    assert torch.equal(labels.vectors[3], vectors[3])
+    assert bool(labels.weights.isfinite().all())
 
 
 def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
 import plgc.evaluation.over_seeds
 import plgc.method.settings
 from plgc.graphs import unlabelled
+from plgc.method import alternate
 from plgc.method.condense import resolve_count
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
 from plgc.runtime.errors import GraphError, SettingError
 from quick import PLAIN
 
@@ -97,6 +102,45 @@ def test_training_stops_when_a_round_adds_too_little(demo_graph: Data) -> None:
 
     assert rounds(1.0) == 2  # no round adds that much: the second is the last
     assert rounds(0.0) == 6  # never stops early
+
+
+@pytest.mark.parametrize("start", ["means", "nodes"])
+@pytest.mark.parametrize("every_round", [True, False])
+def test_alternation_carries_features_over(
+    demo_graph: Data, start: str, every_round: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, made, real = list[Tensor | None](), list[Tensor](), alternate.synthesise
+
+    def watched(features: Tensor | None, *rest: Any) -> tuple[Tensor, list[float]]:
+        given.append(features)
+        features, losses = real(features, *rest)
+        made.append(features)
+        return features, losses
+
+    monkeypatch.setattr(alternate, "synthesise", watched)
+    synthesis = SynthesisSettings(start=start, steps=4, learning_rate=0.05, every_round=every_round)
+    rules = PseudoLabelSettings(max_rounds=3, round_epochs=2, min_gain=0.0)
+    settings = replace(QUICK, synthesis=synthesis, pseudo_labels=rules)
+    condensed = plgc.condense(demo_graph, nodes=8, settings=settings)
+    assert given[0] is None
+    assert len(made) == (3 if every_round else 1)
+    for before, taken in zip(made, given[1:], strict=False):
+        assert taken is before
+    assert torch.equal(condensed.features, made[-1])
+    losses = condensed.curves["synthesis_loss"]
+    assert len(losses) == 4 * len(made)
+    assert losses[3] < losses[0]
+
+
+def test_without_balance_clusters_have_unequal_sizes(demo_graph: Data) -> None:
+    rules = replace(QUICK.pseudo_labels, max_rounds=3)
+    shares = []
+    for balanced in (True, False):
+        settings = replace(QUICK, pseudo_labels=replace(rules, balanced=balanced))
+        condensed = plgc.condense(demo_graph, nodes=12, settings=settings)
+        assert int(condensed.counts.sum()) == 600
+        shares.append(float(condensed.counts.double().std() / condensed.counts.double().mean()))
+    assert shares[1] > 1.2 * shares[0]
 
 
 def test_the_ladder_follows_the_twins_agreement(demo_graph: Data) -> None:

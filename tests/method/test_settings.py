@@ -128,6 +128,9 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         PseudoLabelSettings(swap=0.0, decorrelation=0.0)
     assert PseudoLabelSettings(swap=0.0, decorrelation=1.0).swap == 0
     assert PseudoLabelSettings(swap=1.0, decorrelation=0.0).decorrelation == 0
+    with pytest.raises(SettingError, match="every_round is set, but steps is 0"):
+        SynthesisSettings(every_round=True)
+    assert SynthesisSettings(every_round=True, steps=1).every_round
     with pytest.raises(SettingError, match="branches is empty"):
         Rung(branches=())
     with pytest.raises(SettingError, match="ladder is empty"):
@@ -253,6 +256,14 @@ def test_the_paper_preset_is_the_literal_method() -> None:
     assert paper.pseudo_labels.decorrelation == 0
     assert paper.pseudo_labels.hard_targets
     assert paper.pseudo_labels.refinements == 0
+    assert paper.synthesis.every_round
+
+
+@pytest.mark.parametrize("limit", [{"min_cluster": 2}, {"max_share": 0.5}])
+def test_limits_on_what_is_published_start_features_from_the_last_means(limit: dict[str, Any]) -> None:
+    synthesis = replace(preset("paper"), **limit).synthesis
+    assert (synthesis.start, synthesis.every_round) == ("means", False)
+    assert synthesis.steps == preset("paper").synthesis.steps
 
 
 @pytest.mark.parametrize("name", ["Paper", "", "fast"])

@@ -1,4 +1,4 @@
-"""The alternation of the paper's Figure 2: rounds of stage I, each followed by stage II."""
+"""The alternation of the paper's Figure 2: rounds of stage I, each or the last of them followed by stage II."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def alternate(
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
-    X' carries over from round to round where it starts from random nodes, as in the paper. Where it starts from the
-    assignment means, which the next round would replace, it is made after the last round only.
+    X' is made after the last round or, on request, moved after every round and carried over to the next.
 
     Args:
         graph: what to train on.
@@ -41,7 +40,7 @@ def alternate(
         stage_two: False trains the encoders alone, as a reference to compare with.
     """
     rules, curves = settings.pseudo_labels, run.curves
-    every_round = settings.synthesis.start == "nodes"
+    every_round = settings.synthesis.every_round
     encoders = choose_encoders(graph, settings, seed, run)
     encoders = encoders if settings.plain is None else (*encoders, settings.plain)
     stage = start_stage_one(graph.reference, count, encoders, rules, seed)

@@ -18,7 +18,7 @@ from torch import Tensor
 from plgc.graphs.features import row_entries
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
+from plgc.method.stage_one import EMPTY, SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
 from plgc.sparse.adjacency import build_adjacency
@@ -105,8 +105,9 @@ class TrainingGraph:
             residual += (embedding[rows] - found.vectors[hard]).pow(2).sum()
             weights[rows] = plan
         mass = weights.sum(0)
-        weights /= mass
-        vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+        weights /= mass.clamp(min=EMPTY)
+        means = unit_blocks(weights.t() @ embedding, stage.blocks)
+        vectors = torch.where(mass[:, None] > EMPTY, means, found.vectors)
         centred = len(own) - len(own) * embedding[own].mean(0).pow(2).sum()  # rows have unit length
         return PseudoLabels(vectors, weights, counts, 1 - float(residual / centred), mass)
 

@@ -70,7 +70,9 @@ class PseudoLabelSettings:
         decorrelation: weight of the decorrelation term on standardised embeddings; 0 leaves it (and the
             standardisation) out.
         temperature: of the softmax in ℓ_swap.
-        epsilon: ε of Sinkhorn.
+        balanced: equal shares of the nodes for all prototypes (Sinkhorn, eq. 5). False: every node goes to its nearest
+            prototypes, with the weights softmax(S / ε): soft k-means on the sphere, and k-means where ε is small.
+        epsilon: ε of the assignment.
         tolerance: Sinkhorn stops when no prototype's share is off by more than this fraction.
         max_iterations: cap on Sinkhorn's iterations.
         hard_targets: round the assignment to one-hot inside ℓ_swap.
@@ -88,6 +90,7 @@ class PseudoLabelSettings:
     swap: float = 1.0
     decorrelation: float = 1e-3
     temperature: float = 0.1
+    balanced: bool = True
     epsilon: float = 0.05
     tolerance: float = 0.05
     max_iterations: int = 20
@@ -112,7 +115,7 @@ class PseudoLabelSettings:
         return {
             "epsilon": self.epsilon / temperature,
             "tolerance": self.tolerance,
-            "max_iterations": self.max_iterations,
+            "max_iterations": self.max_iterations if self.balanced else 0,  # none: the softmax of the scores
         }
 
 
@@ -123,17 +126,24 @@ class SynthesisSettings:
     Attributes:
         start: ``means`` starts from assignment means (on the data's manifold): of Â²X, or, where there is a channel
             without edges too, half of X and half of Â²X; ``nodes`` from the features of random nodes.
-        steps: gradient steps per round on the distance of the encoded X' to Ỹ. None by default: from assignment means
-            they bought nothing on validation nodes.
+        steps: gradient steps on the distance of the encoded X' to Ỹ. None by default: from assignment means they bought
+            nothing on validation nodes.
         learning_rate: of those steps, relative to the root mean square of X'.
+        every_round: alternate, as the paper does: take the steps after every round of stage I, from the X' of the round
+            before. By default X' is made once, after the last round.
     """
 
     start: str = "means"
     steps: int = 0
     learning_rate: float = 1e-2
+    every_round: bool = False
 
     def __post_init__(self) -> None:
         check_ranges(self, {"start": ("means", "nodes"), "steps": "[0, inf)", "learning_rate": "(0, inf)"})
+        _require(
+            self.steps > 0 or not self.every_round,
+            "every_round is set, but steps is 0: X' would stay as it started in the first round, so give steps",
+        )
 
 
 # Settled on validation labels of Cora, Citeseer, Pubmed, Photo and Coauthor CS: where twins agree, one wide encoder
@@ -171,8 +181,8 @@ class CondenseSettings:
         max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
             leaves all as they are.
 
-    Where either asks for more than the default, X' starts from cluster means, whatever ``synthesis`` says: a random
-    node's features would be those of one node alone.
+    Where either asks for more than the default, X' starts from the last round's cluster means, whatever ``synthesis``
+    says: a random node's features would be those of one node alone, and so might be the mean of an earlier cluster.
     """
 
     preset: str = "default"
@@ -189,7 +199,7 @@ class CondenseSettings:
     def __post_init__(self) -> None:
         check_ranges(self, {"min_cluster probe_epochs": "[1, inf)", "max_share": "(0, 1]", "scaling": SCALINGS})
         if self.min_cluster > 1 or self.max_share < 1:
-            object.__setattr__(self, "synthesis", replace(self.synthesis, start="means"))
+            object.__setattr__(self, "synthesis", replace(self.synthesis, start="means", every_round=False))
         if self.plain is not None:
             found = self.plain.kind
             _require(found == EDGE_FREE, f"plain is an encoder of kind {found}: it sees no edges, so give {EDGE_FREE}")
@@ -228,7 +238,7 @@ PAPER = CondenseSettings(
     pseudo_labels=PseudoLabelSettings(
         min_gain=0.0, loss_stride=1, decorrelation=0.0, temperature=1.0, hard_targets=True, refinements=0
     ),
-    synthesis=SynthesisSettings(start="nodes", steps=100, learning_rate=0.1),
+    synthesis=SynthesisSettings(start="nodes", steps=100, learning_rate=0.1, every_round=True),
 )
 PRESETS = {"default": CondenseSettings(), "paper": PAPER}
 
