@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plgc.downstream.embedder import Embedder
-from plgc.evaluation.kept import with_learned_part
-from plgc.evaluation.scoring import learn, score, score_whole_link
+from plgc.evaluation.kept import KeptEmbedding, Ways, ways_of
+from plgc.evaluation.over_seeds import CONTROLS
+from plgc.evaluation.scoring import learn, score_ways, score_whole_link
 from plgc.experiments.calls import condense_calls
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
@@ -102,15 +102,15 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
 
 
 def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str) -> dict[str, float]:
-    """Metrics of one label draw; of a backbone with other parts also those of the learned parts by themselves."""
+    """Metrics of one label draw, in every way to score the method (:mod:`plgc.evaluation.kept`)."""
     if cell.method == "whole" and cell.task == "link":
         return score_whole_link(case, seed=cell.seed, device=device)
     if case.seen is not shared.graph or case.visible is not shared.graph:
         shared = SharedGraph(case.graph)  # of this draw alone
     common: dict[str, Any] = {"seed": cell.seed, "prepared": shared.prepared}
 
-    def learned() -> Embedder:
-        return learn(
+    def ways() -> Ways:
+        model = learn(
             cell.method,
             case,
             [one.condensed for one in made],
@@ -122,13 +122,11 @@ def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedG
             combine=cell.combine,
             **common,
         )
+        return {"": KeptEmbedding(model)} if cell.method in CONTROLS else ways_of(model, cell.task)
 
-    if cell.task != "node" or method_named(cell.method).supervised:
-        return score(learned(), case, cell.task, **common)
-    whole, part = shared.embeddings(_embedding_key(cell), lambda: with_learned_part(learned()))
-    metrics = score(whole, case, cell.task, **common)
-    alone = {} if part is None else score(part, case, cell.task, **common)
-    return metrics | {f"learned_{name}": value for name, value in alone.items()}
+    of_all_draws = cell.task == "node" and not method_named(cell.method).supervised
+    models = shared.embeddings(_embedding_key(cell), ways) if of_all_draws else ways()
+    return score_ways(models, case, cell.task, **common)
 
 
 def _embedding_key(cell: Cell) -> Cell:
