@@ -58,7 +58,7 @@ class WithPlainParts(KeptEmbedding):
 
     def __init__(self, embedder: Embedder) -> None:
         super().__init__(embedder)
-        self.parts |= dict.fromkeys(BESIDE, embedder.num_features)
+        self.parts = {**self.parts, **dict.fromkeys(BESIDE, embedder.num_features)}
 
     def _made(self, graph: Inputs, embedding: Tensor) -> Tensor:
         return beside_input(graph, embedding)

@@ -30,7 +30,7 @@ class RebuiltCTGC(Embedder):
     num_features: int
     scaling: str
     parts: Mapping[str, int]
-    own_head: OwnHead
+    own_head: OwnHead | None
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
