@@ -51,7 +51,7 @@ def run_experiment(
     if experiment.pending:
         raise SettingError(f"{experiment.name} cannot be run yet: {experiment.pending}")
     check_writable(options.records)
-    options = options if experiment.reuse else replace(options, store=None)
+    options = replace(options, store=None if experiment.reuse == "none" else options.store, reuse=experiment.reuse)
     if options.store is not None:
         check_writable(options.store / "any.safetensors")
     report = progress or silent
@@ -85,7 +85,7 @@ def _groups(missing: Sequence[Cell]) -> list[list[Cell]]:
     """Cells that may share a condensed graph, in order: one process takes them all, so it is condensed once."""
 
     def shared(cell: Cell) -> tuple[Any, ...]:
-        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes, cell.partition
+        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes, cell.partition, cell.variant
 
     return [list(group) for _, group in itertools.groupby(missing, shared)]
 
