@@ -223,7 +223,7 @@ def missing(seed: int = 0) -> Case:
             gaps = draw.random(len(s)) < 0.4
             cells = [f"{value:.2f}" for value in (70 + place * 40 + 9 * s[:, place])]
             holes = draw.choice(["", "NA", "n/a", "null"], len(s))
-            month.add(name, np.where(gaps, holes, cells), np.where(gaps, 0, s[:, place]))
+            month.add(name, np.where(gaps, holes, cells), np.where(gaps, np.median(s[~gaps, place]), s[:, place]))
         words, coded = _words(s[:, 5])
         gaps = draw.random(len(s)) < 0.4
         month.add("clinic", np.where(gaps, "", words), coded * ~gaps[:, None])

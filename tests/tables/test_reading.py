@@ -13,12 +13,14 @@ import torch
 from torch_geometric.data import Data
 
 import plgc
-from plgc.graphs import TableColumns, load_graph, save_npz, training_edges
+from plgc.graphs import TableColumns, load_graph, save_npz, training_edges, training_labels
 from plgc.graphs.attributes import Seen
 from plgc.graphs.formats.tables import describe_tables
 from plgc.graphs.load import ClassLikeWarning
 from plgc.graphs.preprocessing import Preprocessing, read_preprocessing, save_preprocessing
+from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
+from plgc.runtime.options import Compute
 from quick import quick
 from tables.generators import CASES, Case
 
@@ -204,6 +206,13 @@ def test_files_and_models_carry_the_description(tmp_path: Path) -> None:
     for use in (model.predict, lambda graph: plgc.finetune(plgc.reconstruct(condensed), graph)):
         with pytest.raises(GraphError, match=r"'age' has fill .*, in the other"):
             use(alone)
+
+
+def test_other_methods_carry_it_too(tmp_path: Path) -> None:
+    january, _ = months(CASES["sensors"](), tmp_path)
+    made = METHODS["coarsening"].condense(january, nodes=9, labels=training_labels(january), seed=0, compute=Compute())
+    assert made.seen.preprocessing == january.seen.preprocessing
+    assert made.seen.training_nodes is not None
 
 
 def test_a_file_without_a_description_takes_a_table_only_as_it_is(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ class RivalRun:
             curves={name: list(values) for name, values in (curves or {}).items()},
             fingerprint=self.fingerprint,
             method=self.method,
-            seen=Seen(**{**self.split, **bare.seen.to_dict()}),
+            seen=Seen.from_dict({**self.split, **bare.seen.to_dict()}),
             labels=None if labels is None else labels.detach().cpu(),
             num_classes=None if given is None else given.classes,
             edge_index=edge_index,
