@@ -114,6 +114,14 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, rows: str, message
         table(tmp_path, rows, preprocessing=first.seen.preprocessing)
 
 
+def test_a_feature_of_the_first_table_is_no_label_of_a_later_one(tmp_path: Path) -> None:
+    text = "k,size,category\na,1,x\nb,2,y\nc,3,x\nd,4,y\n"
+    first = table(tmp_path, text, features=["size", "category"])
+    later = table(tmp_path, text, preprocessing=first.seen.preprocessing)
+    assert later.feature_names == ["size", "category=x", "category=y"]
+    assert "y" not in later
+
+
 # Numbers as people write them
 
 

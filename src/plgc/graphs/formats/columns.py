@@ -96,13 +96,17 @@ class TableColumns:
                 f"given its own answers. Condense the table again with --column 'label={self.label}'"
             )
 
-    def names_of(self, table: str, roles: Iterable[str]) -> list[str]:
-        """All columns of a table, ``nodes`` or ``edges``, whose names are known before it is opened."""
+    def names_of(self, roles: Sequence[str]) -> list[str]:
+        """All columns, of the table that has these roles, whose names are known before it is opened."""
         known = self.preprocessing
         before = [] if known is None else [name for role in roles if (name := known.role(role)) is not None]
-        if table == "nodes":
-            before += [*(self.features or ()), *(() if known is None else (rule.name for rule in known.columns))]
-        return [*self.given(roles).values(), *before]
+        return [*self.given(roles).values(), *before, *(self.named_features if "node_id" in roles else ())]
+
+    @property
+    def named_features(self) -> set[str]:
+        """The columns of the node table that are features already: named by the user, or described."""
+        described = () if self.preprocessing is None else (rule.name for rule in self.preprocessing.columns)
+        return {*(self.features or ()), *described}
 
     @property
     def word_columns(self) -> tuple[str, ...]:
@@ -146,7 +150,7 @@ def find_roles(
     found = columns.known(roles, names)
     for role, name in found.items():
         check_name(table, names, role, name)
-    taken = set(found.values()) | (set(columns.features or ()) if "label" in roles else set())
+    taken = set(found.values()) | (columns.named_features if "label" in roles else set())
     if len(set(found.values())) < len(found):
         raise SettingError(f"{table}: one column is given two roles ({found}): every role needs its own")
     guessed: dict[str, str] = {}

@@ -73,7 +73,8 @@ def encode_nodes(
     if learned is None:
         return found
     x = apply(learned, table, notes, later=columns.preprocessing is not None)
-    found["doubts"] = [] if columns.preprocessing or "label" in roles else doubts(table, learned)
+    if columns.preprocessing is None and "label" not in roles and (doubtful := doubts(table, learned)):
+        found["doubts"] = doubtful
     found["seen"] = Seen(preprocessing=replace(learned, roles=_kept_roles(roles, columns)))
     return found | {"x": _sparse_or_dense(x), "feature_names": learned.features}
 

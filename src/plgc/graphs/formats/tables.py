@@ -72,7 +72,7 @@ def _read_table(
         path = Path(source)
         name, names, read_columns = path.name, parquet_columns(path), partial(read_parquet, path)
     else:
-        named = columns.names_of("nodes" if "node_id" in roles else "edges", roles)
+        named = columns.names_of(roles)
         layout = find_layout(Path(source), roles, notes, columns.header, named, ids)
         name, names, read_columns = layout.path.name, layout.names, partial(read_delimited, layout)
     found = find_roles(name, names, roles, columns, notes, layout is None or layout.header)
@@ -108,7 +108,7 @@ def describe_tables(sources: Sequence[Any], columns: TableColumns, notes: list[s
     encoded = encode_nodes(table, {role: name for role, name in roles.items() if name in joined}, columns, notes)
     if "seen" not in encoded:
         raise GraphError(f"{table.name}: there is no feature column to describe")
-    notes[:0] = encoded["doubts"]
+    notes[:0] = encoded.get("doubts", [])
     return encoded["seen"].preprocessing
 
 
