@@ -14,7 +14,7 @@ from plgc.graphs import TableColumns, load_graph
 from tables.generators import CASES, Case
 
 NODES, SEEDS, SHOTS = 12, 2, 5
-WITHIN, EACH = 1.0, 4.0  # points, over all tables and of one, whose 240 test nodes tell no less than two points apart
+WITHIN, EACH = 1.0, 3.0  # points: on average, and of one table, where 240 test nodes cannot tell one point from none
 
 
 def scores(january: Data, february: Data) -> tuple[float, float, float]:
@@ -67,10 +67,7 @@ def test_tables_are_as_good_as_clean_matrices(tmp_path: Path) -> None:
     assert (lost <= EACH).all(), dict(zip(found, lost.round(1).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("name", ["transactions", "european"])
-def test_a_table_of_unlike_numbers_is_told_apart(name: str, tmp_path: Path) -> None:
-    """Without scaling the largest column decides, and a head that sees no edges learns little else."""
-    case = CASES[name]()
-    january, february = from_tables(case, tmp_path)
+def test_next_month_is_classified(tmp_path: Path) -> None:
+    january, february = from_tables(CASES["transactions"](), tmp_path)
     model = plgc.finetune(plgc.reconstruct(plgc.condense(january, nodes=NODES)), january)
-    assert float((model.predict(february) == february.y).float().mean()) > 0.75
+    assert float((model.predict(february) == february.y).float().mean()) > 0.75  # a third by chance
