@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from plgc.method.losses import standardize
-from plgc.method.model_choice import twin_agreement
 from plgc.method.settings import PseudoLabelSettings
 from plgc.method.stage_one import embed, read_pseudo_labels, spread_rows, unit_blocks
 from plgc.sparse.inputs import Inputs
@@ -83,15 +82,6 @@ def test_without_balance_and_softness_it_is_k_means() -> None:
     torch.testing.assert_close(labels.weights.sum(0), torch.tensor([1.0, 1, 1, 1, 1, 0], dtype=torch.float64))
     balanced = read_pseudo_labels(points, start.clone(), (4,), replace(settings, balanced=True, epsilon=0.05))
     assert balanced.counts[5] > 0
-
-
-def test_twins_agree_with_themselves_up_to_rotation() -> None:
-    generator = torch.Generator().manual_seed(0)
-    one = torch.randn(200, 6, generator=generator)
-    rotation = torch.linalg.qr(torch.randn(6, 6, generator=generator))[0]
-    assert twin_agreement(torch.cat([one, 3 * one @ rotation], 1), (6, 6)) == pytest.approx(1.0, abs=1e-5)
-    other = torch.randn(200, 6, generator=generator)
-    assert twin_agreement(torch.cat([one, other], 1), (6, 6)) < 0.2
 
 
 def test_spread_rows_are_distinct_rows_even_among_duplicates() -> None:

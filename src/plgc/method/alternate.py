@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
-from plgc.method.model_choice import choose_encoders
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
@@ -41,11 +40,9 @@ def alternate(
     """
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.every_round
-    encoders = choose_encoders(graph, settings, seed, run)
-    encoders = encoders if settings.plain is None else (*encoders, settings.plain)
-    stage = start_stage_one(graph.reference, count, encoders, rules, seed)
+    stage = start_stage_one(graph.reference, count, settings.branches, rules, seed)
     stage.in_batches = graph.batch_nodes is not None
-    run.resume("rounds", stage)
+    run.resume(stage)
     while True:
         # Stage I: train θ' and the prototypes, then read the pseudo-labels from the balanced assignment.
         while len(curves.pseudo_label_loss) < (len(curves.explained) + 1) * rules.round_epochs:
@@ -54,7 +51,7 @@ def alternate(
         labels = graph.round_labels(stage)
         curves.explained.append(labels.explained)
         run.report(f"stage I, round {len(curves.explained)}: pseudo-labels explain {labels.explained:.1%}")
-        last = len(curves.explained) == rules.max_rounds or _settled(curves.explained, rules.min_gain)
+        last = len(curves.explained) == rules.rounds
         if graph.sampled and (last or every_round):
             labels = graph.all_labels(stage)
         # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
@@ -69,8 +66,3 @@ def alternate(
             curves.synthesis_loss.extend(losses)
         if last:
             return Condensation(stage, labels, run.features)
-
-
-def _settled(explained: list[float], min_gain: float) -> bool:
-    """The label-free stopping rule: the last round made the pseudo-labels explain hardly more than before."""
-    return min_gain > 0 and len(explained) > 1 and explained[-1] - explained[-2] < min_gain

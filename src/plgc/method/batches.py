@@ -29,7 +29,7 @@ from plgc.sparse.locality import local_order
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little
 SMALLEST = 1_024
-WHOLE = 32_768  # nodes up to which a graph is trained on whole, on a CPU with a memory limit and for the model choice
+WHOLE = 32_768  # nodes up to which a graph is trained on whole, on a CPU with a memory limit
 ROWS = 16_384  # rows that are assigned at a time
 PROGRAM = 512 << 20  # bytes in use before a graph is loaded
 
@@ -60,11 +60,6 @@ class TrainingGraph:
     def sampled(self) -> bool:
         """Whether a round's pseudo-labels are found on a sample of the nodes."""
         return self.batch_nodes is not None or self.inputs.num_nodes > SAMPLE
-
-    @property
-    def for_model_choice(self) -> TrainingGraph:
-        """The graph that encoders are chosen on: the whole graph, unless it is large."""
-        return TrainingGraph(self.inputs) if self.inputs.num_nodes <= WHOLE else self
 
     def next_batch(self, generator: torch.Generator) -> Inputs:
         """The graph of the next epoch."""
@@ -161,15 +156,13 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    plain = () if settings.plain is None else (settings.plain,)
-    nodes, ladder = inputs.num_nodes, [(*rung.branches, *plain) for rung in settings.ladder]
-    step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
+    nodes, branches = inputs.num_nodes, settings.branches
+    step = _step_bytes(branches, inputs.num_features, count, settings)
     graph = PROGRAM + _graph_bytes(inputs)
     in_batches = inputs.device.type == "cpu" and nodes > WHOLE
     if graph + nodes * step <= memory and not in_batches:
         return None
-    width = max(sum(branch.width for branch in branches) for branches in ladder)
-    hidden = max(branch.hidden for branches in ladder for branch in branches)
+    width, hidden = sum(branch.width for branch in branches), max(branch.hidden for branch in branches)
     ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # assignment and embedding of all nodes
     step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
     fits = (memory - graph) // step // BLOCK * BLOCK
