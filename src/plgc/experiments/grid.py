@@ -33,6 +33,7 @@ class Cell:
     preset: str | None
     seed: int
     task: str
+    variant: str | None = None
     backbone: str = "gcn"
     shots: int | None = None
     labels: int | None = None
