@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.canvas import save_svg
+from plgc.experiments.curves import draw_curves
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
 from plgc.runtime.errors import SettingError

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from plgc.experiments.grid import Cell
 from plgc.experiments.numbers import mean_std
@@ -73,6 +74,11 @@ def column(table: ResultTable, name: str, **where: str) -> list[str]:
     return [row[name] for row in rows if all(row[key] == value for key, value in where.items())]
 
 
+def interval(pairs: np.ndarray) -> str:
+    low, high = stats.t.interval(0.95, len(pairs) - 1, pairs.mean(), stats.sem(pairs))
+    return f"{pairs.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
 @pytest.fixture
 def grid() -> Experiment:
     return parse_experiment("grid", GRID)
@@ -112,8 +118,8 @@ def test_papers_numbers_have_their_own_column(
 ) -> None:
     table = make_table(grid, records)
     assert column(table, "paper", method="plgc", nodes="70") == ["81.6 ± 0.6"]
-    assert column(table, "− paper", method="plgc", nodes="70") == [f"{values['plgc'].mean() - 81.6:+.1f}"]
-    assert column(table, "− paper", method="whole") == [f"{values['whole'].mean() - 81.2:+.1f}"]
+    assert column(table, "− paper", method="plgc", nodes="70") == [interval(values["plgc"] - 81.6)]
+    assert column(table, "− paper", method="whole") == [interval(values["whole"] - 81.2)]
     assert column(table, "paper", method="gcond") == ["79.8 ± 1.2", "80.1 ± 0.6"]
     assert column(table, "accuracy", method="gcond") == ["-", "-"]
     assert column(table, "accuracy", method="plgc", nodes="35") == ["not run"]
@@ -132,13 +138,12 @@ def test_difference_to_the_better_control_is_paired(
 ) -> None:
     table = make_table(grid, records)
     pairs = values["plgc"] - values["propagated_features"]
-    expected = f"{pairs.mean():+.1f} ± {pairs.std(ddof=1):.1f}"
-    assert column(table, "− best control", method="plgc", nodes="70") == [expected]
+    assert column(table, "− best control", method="plgc", nodes="70") == [interval(pairs)]
+    assert column(table, "plgc − this", method="propagated_features") == [interval(pairs)]
     assert column(table, "− best control", method="propagated_features") == ["-"]
     [line] = [line for line in table.lines if line["method"] == "plgc" and line["nodes"] == 70]
-    assert line["paired_control"] == "propagated_features"
-    assert line["paired_mean"] == pytest.approx(pairs.mean())
-    assert line["paired_std"] == pytest.approx(pairs.std(ddof=1))
+    assert line["control"] == "propagated_features"
+    assert line["less_control"] == pytest.approx(pairs.mean())
 
 
 def test_the_best_control_is_over_those_that_were_run(grid: Experiment, records: list[dict[str, Any]]) -> None:
