@@ -82,7 +82,7 @@ def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head:
     if any(row.less_control for row in found):
         paired = True
         controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
-        yield f"− best control: less {_best_of(controls)} on the same labels"
+        yield f"− best control: less {_best_of(controls)} on the same labels, by their means"
     if any(row.less_all for row in found):
         others = [name for name in experiment.against if any(row.method == name and row.values for row in found)]
         yield f"− best of all: less the best of the controls{''.join(f', {name}' for name in others)}"
@@ -140,4 +140,4 @@ def _best_of(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     best = "best" if len(names) > 2 else "better"
-    return f"the {best} of {', '.join(names[:-1])} and {names[-1]}, whichever has the higher mean"
+    return f"the {best} of {', '.join(names[:-1])} and {names[-1]}"
