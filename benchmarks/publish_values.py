@@ -9,8 +9,9 @@ A block of such a page has its sentence twice, with fields as a comment and with
     <!-- /measured -->
 
 A field names the experiment, the graph and the method, then levels, ``nodes``, ``preset`` or ``way`` where several rows
-would fit, and what of the row: its mean, ``std``, or ``less=control``, ``less=paper`` or ``less=METHOD``, the paired
-difference with its interval. ``{NAME version}`` says which version the records are of, where it is not this one.
+would fit, and what of the row: its mean, ``std``, or a paired difference with its interval: ``less=control``,
+``less=paper``, ``less=METHOD``, or ``less=LEVEL:VALUE`` for the same method elsewhere. ``{NAME version}`` says which
+version the records are of, where it is not this one.
 """
 
 from __future__ import annotations
@@ -105,6 +106,10 @@ def _difference(results: Results, field: str, row: SummaryRow, options: Mapping[
         found = row.less_control
     elif other == "paper":
         found = row.less_paper
+    elif ":" in other:
+        level, _, elsewhere = other.partition(":")
+        theirs = _row(results, field, row.graph, row.method, {**options, level: elsewhere})
+        found = less_best(row.values, {other: theirs.values})
     else:
         rest = {key: asked for key, asked in options.items() if key not in ("less", *OWN)}
         theirs = _row(results, field, row.graph, other, rest)
