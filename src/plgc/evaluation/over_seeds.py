@@ -19,8 +19,7 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.combine import resolve_combination
 from plgc.downstream.head import describe_head
-from plgc.downstream.tasks.classifier import Classifier
-from plgc.evaluation.kept import with_learned_part
+from plgc.evaluation.kept import ways_of
 from plgc.evaluation.scoring import learn, score
 from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import bare_graph
@@ -78,9 +77,10 @@ def evaluate(
 
     Returns:
         Plain values: every metric with ``mean``, ``std`` and ``values``; ``controls``, the same for each of
-        :data:`CONTROLS`, which also has its main metric's numbers at the top; ``learned``, those of the head for nodes
-        on what was learned alone, without X, ÂX and Â²X, or None; ``head``, what the head for nodes
-        settled about parts and smoothing, and in words; and how it was measured.
+        :data:`CONTROLS`, which also has its main metric's numbers at the top; ``learned``, those of our head for nodes
+        on what was learned alone, and ``parts``, those with X, ÂX and Â²X beside it (:mod:`plgc.evaluation.kept`), None
+        where that is what was scored; ``head``, what the head for nodes settled about parts and smoothing, and in
+        words; and how it was measured.
 
     Example:
         >>> import plgc
@@ -118,11 +118,10 @@ def evaluate(
         models |= {name: learn(name, case, **common) for name in CONTROLS}
         how: dict[str, Any] = {"seed": seed, "on": on, "prepared": prepared}
         settled.append({})
-        ours, learned = models.pop("plgc"), None
-        if task == "node" and not isinstance(ours, Classifier):
-            ours, learned = with_learned_part(ours)
-        scores = {"plgc": score(ours, case, task, **how, settled=settled[-1])}
-        scores |= {} if learned is None else {"learned": score(learned, case, task, **how)}
+        ours = models.pop("plgc")
+        ways = ways_of(ours, task) if task == "node" else {"": ours}
+        scores = {"plgc": score(ways.pop(""), case, task, **how, settled=settled[-1])}
+        scores |= {prefix.rstrip("_"): score(model, case, task, **how) for prefix, model in ways.items()}
         runs.append(scores | {name: score(model, case, task, **how) for name, model in models.items()})
         if progress:
             progress(f"seed {seed}: {main} {runs[-1]['plgc'][main]:.4g}", len(runs), seeds)
@@ -145,6 +144,7 @@ def evaluate(
         "split": graph.split_origin,
         **summary["plgc"],
         "learned": summary.get("learned"),
+        "parts": summary.get("parts"),
         "controls": {name: {**summary[name][main], **summary[name]} for name in CONTROLS},
         "head": describe_settled(settled),
         "seconds": time.perf_counter() - start,
