@@ -2,9 +2,9 @@
 
     python benchmarks/publish.py [--results results] [--docs docs] [--readme README.md] [--check]
 
-Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. In the README, the table between the
-two marks is made; in all pages, the blocks that ``publish_values`` describes. With ``--check`` nothing is written, and the
-exit status is 1 if a page is not up to date.
+Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. In the README, what is between the
+two marks is made; in all pages, the blocks that ``publish_values`` describes. With ``--check`` nothing is written, and
+the exit status is 1 if a page is not up to date.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ HEADLINE = ("random_encoder", "propagated_features", "raw_features", "plain_part
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
 # What has changed since a version, of all that figures depend on.
-SINCE = {"0.1.0": "files had one channel, and the head did not weigh its parts"}
+SINCE = {
+    "0.1.0": "files had one channel, and the head did not weigh its parts",
+    "0.2.0": "encoders were chosen by comparing twins, and ℓ_swap was part of the default",
+}
 INTRODUCTION = """# Results
 
 This page is made by `benchmarks/publish.py` from the records in `results/`, one line per run; change those, not this.
@@ -52,11 +55,11 @@ How to read the tables:
   `plain_parts` (X, ÂX and Â²X) are controls: the same head on the same labels, without any condensation. Figures of
   version 0.1.0 have the first two. **− best control** is the difference to the best of those that were run: what a
   method adds to them. A method that is level with it has not shown that it adds anything.
-- A method may have several rows: as its authors evaluate it; with **our head** on its embedding; with **our head + plain
-  parts**, which are X, ÂX and Â²X, beside its embedding. **learned part alone** is our head on what was rebuilt from our
-  file, without them. Figures of version 0.1.0 have the first row alone.
-- Every difference is paired, by seed and label draw, and has its 95 % interval in brackets (Student's t over the means of
-  the seeds). A sentence says *above*, *level* or *below* by that interval and by nothing else.
+- A method may have several rows: as its authors evaluate it; with **our head** on its embedding; with **our head +
+  plain parts**, which are X, ÂX and Â²X, beside its embedding. **learned part alone** is our head on what was rebuilt
+  from our file, without them. Figures of version 0.1.0 have the first row alone.
+- Every difference is paired, by seed and label draw, and has its 95 % interval in brackets (Student's t over the means
+  of the seeds). A sentence says *above*, *level* or *below* by that interval and by nothing else.
 - **paper** holds the paper's own figures, copied and not measured here; rows with nothing else are methods that we have
   not run. **− paper** is our mean less the paper's, which is taken as exact.
 - Graphs and runs that are missing say so; nothing is filled in.
@@ -160,7 +163,7 @@ def headline(results: Results) -> str:
             mark = " (AUROC × 100)" if form.factor > 1 else ""
             names = [labels, title(ours.graph) + mark, str(ours.nodes)]
             lines.append("| " + " | ".join([*names, *cells, with_interval(ours.less_control, form)]) + " |")
-    return "\n".join([*lines, "", short(results), ""])
+    return "\n".join([*lines, "", *([note, ""] if (note := older(results.records)) else []), short(results), ""])
 
 
 def _mean(row: SummaryRow) -> float:

@@ -9,16 +9,16 @@ from publish_words import MAIN, Compared, Results, is_rival, not_above, ways
 
 RULE = """## In short
 
-All of this is made from the records by one rule. **Above** means that the 95 % interval of the paired difference lies above
-0, **below** that it lies below 0, **level** that it contains 0; *one seed* has no interval. A difference is `plgc` (the
-default preset, as shipped) less the other, on the same seeds and label draws, with its interval in brackets.
+All of this is made from the records by one rule. **Above** means that the 95 % interval of the paired difference lies
+above 0, **below** that it lies below 0, **level** that it contains 0; *one seed* has no interval. A difference is
+`plgc` (the default preset, as shipped) less the other, on the same seeds and label draws, its interval in brackets.
 
-Methods are scored in up to three ways. *As published* is the evaluation of a method's authors. *Our head* is our head on
-its embedding alone; ours is then the learned part of the file alone. *Our head + plain parts* has X, ÂX and Â²X beside the
-embedding, as ours has when it is shipped.
+Methods are scored in up to three ways. *As published* is the evaluation of a method's authors. *Our head* is our head
+on its embedding alone; ours is then the learned part of the file alone. *Our head + plain parts* has X, ÂX and Â²X
+beside the embedding, as ours has when it is shipped.
 
-How often `plgc` is above, level and below, over all graphs, sizes and levels of an experiment; each has its sentences and
-every number further down.
+How often `plgc` is above, level and below, over all graphs, sizes and levels of an experiment; each has its sentences
+and every number further down.
 """
 CLAIMED = ("ctgc", "gecc", "gcond", "gcond-x")
 LEAST_NOISE = 0.3
@@ -49,7 +49,7 @@ def _comparisons(results: Results) -> Iterator[tuple[str, list[Compared]]]:
 
 
 def _claims(found: Sequence[Results]) -> Iterator[str]:
-    """Ours against four rivals with three labels per class and with wrong labels, on the graphs that all were run on."""
+    """Ours against four rivals with three labels per class and with wrong labels, on the graphs that have them all."""
     names = ", ".join(f"`{method}`" for method in CLAIMED)
     yield f"Against {names} on Cora and Citeseer, every cell that is not above:\n"
     cases = {
@@ -61,9 +61,7 @@ def _claims(found: Sequence[Results]) -> Iterator[str]:
         rows = [row for row in results.rows if row.method in CLAIMED and row.graph in MAIN and chosen(row)]
         for name, of in ways(results).items():
             compared = [
-                one._replace(where=f"`{row.method}` {one.where}")
-                for row in rows
-                for one in results.compared([row], of)
+                one._replace(where=f"`{row.method}` {one.where}") for row in rows for one in results.compared([row], of)
             ]
             if compared:
                 yield f"- {words} (`{results.experiment.name}`), {name}: {not_above(compared)}."

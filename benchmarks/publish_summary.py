@@ -1,7 +1,7 @@
 """What the records of an experiment say, in sentences made by rule.
 
-"above", "level" and "below" are said by :func:`plgc.experiments.differences.verdict` alone. What is written by hand here
-carries no measured number, but for the attack that a review measured, which says so.
+"above", "level" and "below" are said by :func:`plgc.experiments.differences.verdict` alone. What is written by hand
+here carries no measured number, but for the attack that a review measured, which says so.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from publish_words import MAIN, Results, counts, every_place, level_words, not_a
 REVIEW = """**A stronger attack exists**, measured in a review and not yet one of our experiments: non-negative least
 squares of the file's rows on candidate rows tells members of the default file with an AUC of .998 on Cora (three seeds;
 98.9 % of them at 1 % false alarms) and .993 on Citeseer (one seed), clusters of five or more alike. `--max-share 0.2`
-leaves it .56 to .61, at the cost of accuracy (Cora, three labels per class: 70.3 instead of 74.3, the control 69.8), the
-paper preset .599 (Citeseer, one seed). Noise was not tried against it."""
+leaves it .56 to .61, at the cost of accuracy (Cora, three labels per class: 70.3 instead of 74.3, the control 69.8),
+the paper preset .599 (Citeseer, one seed). Noise was not tried against it."""
 
 
 def short(results: Results) -> str:
@@ -41,9 +41,9 @@ def controls(results: Results) -> Iterator[str]:
     for value in level_values(results.experiment, results.ours(), across) if across else (None,):
         rows = [row for row in results.ours() if across is None or row.level(across) == value]
         found = results.compared(rows, lambda row: row.less_control, known)
-        any_value = across is None or (value is None and across in ANY)
+        at = f", {level_words(across, value)}" if across and not (value is None and across in ANY) else ""
         if found:
-            yield f"- Best control{'' if any_value else ', ' + level_words(across, value)}: {every_place(found)}."
+            yield f"- Best control{at}: {every_place(found)}."
 
 
 def rival_lines(results: Results) -> Iterator[str]:
@@ -133,7 +133,14 @@ def _same_files(results: Results) -> Iterator[str]:
     for record in results.records:
         cell = record["cell"]
         if cell["method"] == OURS and record.get("artifact_sha256") and cell.get("noise") is not None:
-            key = (cell["graph"], cell["nodes"], cell["preset"], cell["seed"], record.get("machine"), record.get("commit"))
+            key = (
+                cell["graph"],
+                cell["nodes"],
+                cell["preset"],
+                cell["seed"],
+                record.get("machine"),
+                record.get("commit"),
+            )
             files.setdefault(key, set()).add(record["artifact_sha256"])
             rates[key] = rates.get(key, 0) + 1
     graphs: dict[str, list[bool]] = {}

@@ -91,7 +91,10 @@ def _one_seed(found: Sequence[Compared]) -> list[str]:
     behind = [f"{one.where} {signed(one.found.mean, one.form)}" for one in own if one.found.mean < 0]
     if not own:
         return []
-    return [f"{ONE_SEED}, no interval: {len(own)}, of which {len(behind)} negative" + f" ({', '.join(behind)})" * bool(behind)]
+    return [
+        f"{ONE_SEED}, no interval: {len(own)}, of which {len(behind)} negative"
+        + f" ({', '.join(behind)})" * bool(behind)
+    ]
 
 
 def counts(found: Sequence[Compared]) -> str:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
 import publish
 import publish_summary
 import publish_values
-import pytest
-from publish_words import Results
-
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
 from plgc.experiments.summary import summarise
 from plgc.runtime.errors import SettingError
+from publish_words import Results
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[1]
@@ -55,7 +55,9 @@ def make_records(name: str = "curve", rates: tuple[float | None, ...] = (0.0, 0.
             ways = {"gecc": WAYS, "plgc": WAYS[:2]}.get(method, WAYS[:1])
             for noise in rates:
                 for seed, more in enumerate(SMALL if method == "plgc" else 3 * SMALL[::-1]):
-                    cell = Cell(name, graph, method, size, "default" if method == "plgc" else None, seed, "node", noise=noise)
+                    cell = Cell(
+                        name, graph, method, size, "default" if method == "plgc" else None, seed, "node", noise=noise
+                    )
                     fell = 20.0 * (noise or 0.0) if method == "gecc" else 0.0
                     metrics = {f"{way}accuracy": own + more - fell + i for i, way in enumerate(ways)}
                     found.append({"cell": asdict(cell), "metrics": metrics, "machine": "CPU", "commit": "abc1234"})

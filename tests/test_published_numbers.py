@@ -1,4 +1,4 @@
-"""Scores, differences and intervals of README.md and docs/results.md, recomputed from the lines of results/ with NumPy."""
+"""Scores, differences and intervals of README.md and docs/results.md, recomputed from results/ with NumPy alone."""
 
 from __future__ import annotations
 

@@ -140,7 +140,9 @@ def test_a_figure_has_a_panel_for_every_way(records: list[dict[str, Any]], value
     assert sorted(labels) == ["gecc", "plain_parts", "plgc"]
     ours = panels["cora, 70 nodes: our head"].get_lines()
     expected = [values["plgc", "learned_", noise].mean() for noise in NOISE]
-    assert any(np.allclose(np.asarray(line.get_ydata(), float), expected) for line in ours if len(line.get_xdata()) == 2)
+    assert any(
+        np.allclose(np.asarray(line.get_ydata(), float), expected) for line in ours if len(line.get_xdata()) == 2
+    )
 
 
 def test_methods_differ_in_colour_and_in_marker() -> None:

@@ -22,11 +22,12 @@ def compare(rows: Collection[SummaryRow], against: Collection[str]) -> None:
     for row in rows:
         if row.values:
             graphs.setdefault(row.graph, []).append(row)
-    for near, row in ((near, row) for near in graphs.values() for row in near):
-        _to_references(row, near, against)
-        _to_default(row, near)
-        if not row.is_ours:
-            _from_ours(row, near)
+    for near in graphs.values():
+        for row in near:
+            _to_references(row, near, against)
+            _to_default(row, near)
+            if not row.is_ours:
+                _from_ours(row, near)
 
 
 def _to_references(row: SummaryRow, near: Sequence[SummaryRow], against: Collection[str]) -> None:
@@ -50,8 +51,8 @@ def _to_default(row: SummaryRow, near: Sequence[SummaryRow]) -> None:
             continue
         place = PROTOCOL.index(level)
         same = _key(row)[:-1], (*row.protocol[:place], DEFAULT, *row.protocol[place + 1 :]), row.way
-        default = [other for other in near if (_key(other)[:-1], other.protocol, other.way) == same]
-        row.less_default = less_best(row.values, {DEFAULT: other.values for other in default})
+        default = [other.values for other in near if (_key(other)[:-1], other.protocol, other.way) == same]
+        row.less_default = less_best(row.values, {DEFAULT: default[0]} if default else {})
 
 
 def _from_ours(row: SummaryRow, near: Sequence[SummaryRow]) -> None:

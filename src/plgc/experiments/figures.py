@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from plgc.experiments.ablated import draw_variants
 from plgc.experiments.curves import draw_curves
 from plgc.experiments.spec import Experiment
-from plgc.experiments.variants import draw_variants
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.styles import AXES
 from plgc.experiments.levels import NAMES
 from plgc.experiments.numbers import mean_std, unit, with_interval
-from plgc.experiments.spec import Experiment, list_experiments
 from plgc.experiments.rows import ANY, PROTOCOL, PUBLISHED, SummaryRow, level_name
+from plgc.experiments.spec import Experiment, list_experiments
+from plgc.experiments.styles import AXES
 from plgc.experiments.summary import level_values, summarise
 from plgc.graphs.catalog import normalised, title
 from plgc.report.charts import NumberTable, Series, line_chart

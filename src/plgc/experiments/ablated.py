@@ -59,7 +59,9 @@ def _draw_panel(
     across, values = along
     for number, value in enumerate(values):
         colour, marker = STYLES[number % len(STYLES)]
-        points = [(variants.index(row.level("variant")), row.less_default) for row in rows if row.level(across) == value]
+        points = [
+            (variants.index(row.level("variant")), row.less_default) for row in rows if row.level(across) == value
+        ]
         found = [(place, less.mean, less.interval or (less.mean, less.mean)) for place, less in points if less]
         if not found:
             continue
@@ -72,7 +74,15 @@ def _draw_panel(
         y = [place + aside for place, _, _ in found]
         name = f"{AXES[across]}: {level_name(across, value)}"
         axes.errorbar(
-            means, y, xerr=errors, label=name, color=colour, marker=marker, linestyle="none", markersize=4, elinewidth=0.9
+            means,
+            y,
+            xerr=errors,
+            label=name,
+            color=colour,
+            marker=marker,
+            linestyle="none",
+            markersize=4,
+            elinewidth=0.9,
         )
     axes.axvline(0, color="0.6", linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(variants)), list(variants))
