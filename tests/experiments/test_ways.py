@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from plgc.experiments.columns import beside_default
 from plgc.experiments.figures import draw_figure
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
@@ -149,3 +150,42 @@ def test_methods_differ_in_colour_and_in_marker() -> None:
     styles = [line_style(method) for method in ORDER]
     assert len({style["color"] for style in styles}) == len(styles)
     assert len({(style["marker"], style["markerfacecolor"] == "white") for style in styles}) == len(styles)
+
+
+@pytest.fixture
+def varied() -> tuple[Experiment, list[dict[str, Any]], dict[tuple[str, int | None], np.ndarray]]:
+    """An experiment of two variants beside the default, with all labels and with three."""
+    made = parse_experiment("varied", SPEC.format(across='across = "shots"\n[levels]\nshots = ["all", 3]'))
+    object.__setattr__(made, "levels", {"variant": ("default", "worse", "same"), **made.levels})
+    draw, records, values = np.random.default_rng(2), [], {}
+    for variant, mean in (("default", 70.0), ("worse", 60.0), ("same", 70.0)):
+        for shots in (None, 3):
+            values[variant, shots] = draw.normal(mean, 1.0, 4)
+            for seed, value in enumerate(values[variant, shots]):
+                cell = asdict(Cell("varied", "cora", "plgc", 70, "default", seed, "node", shots=shots))
+                records.append({"cell": {**cell, "variant": variant}, "metrics": {"accuracy": float(value)}})
+    return made, records, values
+
+
+def test_variants_are_compared_with_the_default(varied: Any) -> None:
+    made, records, values = varied
+    head, lines = beside_default(made, summarise(made, records), {})
+    assert head == ["shots 3", "shots 3 − default", "shots all", "shots all − default", "seeds"]
+    cells = {line.members[0].level("variant"): dict(zip(head, line.cells, strict=True)) for line in lines}
+    assert list(cells) == ["default", "worse", "same"]
+    assert cells["default"]["shots 3 − default"] == "-"
+    assert cells["worse"]["shots 3 − default"] == interval(values["worse", 3] - values["default", 3])
+    assert cells["same"]["shots all − default"] == interval(values["same", None] - values["default", None])
+    assert cells["worse"]["seeds"] == "4"
+
+
+def test_variants_are_drawn_as_differences(varied: Any) -> None:
+    pytest.importorskip("matplotlib")
+    made, records, values = varied
+    figure = draw_figure(made, records)
+    [panel] = [axes for axes in figure.axes if axes.get_visible()]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["worse", "same"]
+    assert panel.get_legend_handles_labels()[1] == ["labels per class: 3", "labels per class: all"]
+    means = [(values[name, 3] - values["default", 3]).mean() for name in ("worse", "same")]
+    points = [np.asarray(line.get_xdata(), float) for line in panel.get_lines()]
+    assert any(found.shape == (2,) and np.allclose(found, means) for found in points)
