@@ -76,12 +76,13 @@ def score(
     on: str = "test",
     prepared: PreparedGraphs | None = None,
     settled: dict[str, float] | None = None,
+    head: HeadSettings | None = None,
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
     Nodes are classified by the authors' own head or classifier where the model has one, else by ours.
     ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
-    nodes has settled (:attr:`plgc.downstream.head.Head.settled`).
+    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), which is trained by the settings ``head``.
     """
     prepared = prepared or PreparedGraphs()
     if task == "link":
@@ -92,7 +93,7 @@ def score(
         return score_links(head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
-        return _score_nodes(learned, case, inputs, on, {} if settled is None else settled)
+        return _score_nodes(learned, case, inputs, on, {} if settled is None else settled, head)
     embedding = learned.embed(inputs)
     found = cluster_nodes(embedding, learned.parts, num_classes(case.graph), seed)
     return score_clusters(found, node_labels(case.graph))
@@ -113,7 +114,14 @@ def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str
     return train_whole_link(case.graph, case.split, seed, device=device, on=on)
 
 
-def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str, settled: dict[str, float]) -> dict[str, float]:
+def _score_nodes(
+    learned: Embedder,
+    case: Case,
+    inputs: Inputs,
+    on: str,
+    settled: dict[str, float],
+    settings: HeadSettings | None = None,
+) -> dict[str, float]:
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
@@ -122,9 +130,8 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str, settled
         return score_nodes(probability.cpu(), case.graph, on)
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
-        head = fit_head_on(
-            embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
-        )
+        seen = {"uses_edges": learned.uses_edges}
+        head = fit_head_on(embedding, learned.parts, inputs, case.graph, case.clean, case.validate, settings, **seen)
         settled.update(head.settled)
         return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
     if case.finetune:
