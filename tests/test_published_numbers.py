@@ -172,8 +172,9 @@ def _controls(recorded: Recorded, graph: str, levels: dict[str, str]) -> list[Va
     found = []
     for control in CONTROLS:
         loose = {level: "any" if level in ("partition", "sources", "combine") else v for level, v in levels.items()}
-        values, _ = recorded.values(graph, "-", control, loose)
-        found += [values] if values else []
+        at_any_rate = {**loose, "noise": "any"} if "noise" in loose else loose
+        tried = (recorded.values(graph, "-", control, levels)[0] for levels in (loose, at_any_rate))
+        found += [values for values in tried if values][:1]
     return found
 
 
