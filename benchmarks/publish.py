@@ -26,6 +26,7 @@ from plgc.experiments.tables import make_table, to_markdown
 from plgc.graphs.catalog import title
 from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
+from publish_batches import batch_lines
 from publish_overview import overview
 from publish_summary import short
 from publish_values import filled
@@ -78,7 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     drawn = [results for results in found.values() if has_figure(results.experiment, results.records)]
     figures = [chosen.docs / FIGURES / f"{results.experiment.name}.svg" for results in drawn]
     try:
-        pages = made_pages(found, chosen.docs, chosen.readme)
+        texts = {"batches": batch_lines(chosen.results / "batches.jsonl")}
+        pages = made_pages(found, texts, chosen.docs, chosen.readme)
     except SettingError as error:
         print(error, file=sys.stderr)
         return 1
@@ -96,13 +98,13 @@ def read_results(experiment: Experiment, folder: Path) -> Results:
     return Results(experiment, records, [row for row in summarise(experiment, records) if row.values])
 
 
-def made_pages(found: Mapping[str, Results], docs: Path, readme: Path) -> dict[Path, str]:
+def made_pages(found: Mapping[str, Results], texts: Mapping[str, str], docs: Path, readme: Path) -> dict[Path, str]:
     """The text of every page that holds measured numbers, as it should be."""
     pages = {docs / PAGE: "\n".join(sections(list(found.values())))}
     for path in (readme, *sorted(docs.glob("*.md"))):
         if path.is_file() and path not in pages:
             try:
-                page = filled(path.read_text(encoding="utf-8"), found)
+                page = filled(path.read_text(encoding="utf-8"), found, texts)
             except SettingError as error:
                 raise SettingError(f"{path}: {error}") from error
             pages[path] = with_headline(page, found) if path == readme else page

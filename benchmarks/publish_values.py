@@ -11,7 +11,7 @@ A block of such a page has its sentence twice, with fields as a comment and with
 A field names the experiment, the graph and the method, then levels, ``nodes``, ``preset`` or ``way`` where several rows
 would fit, and what of the row: its mean, ``std``, or a paired difference with its interval: ``less=control``,
 ``less=paper``, ``less=METHOD``, or ``less=LEVEL:VALUE`` for the same method elsewhere. ``{NAME version}`` says which
-version the records are of, where it is not this one.
+version the records are of, where it is not this one; ``{batches}`` stands for the lines of ``publish_batches``.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ WIDTH = 120
 OWN = ("nodes", "preset", "way")
 
 
-def filled(page: str, found: Mapping[str, Results]) -> str:
-    """A page with all its blocks made anew."""
+def filled(page: str, found: Mapping[str, Results], texts: Mapping[str, str]) -> str:
+    """A page with all its blocks made anew; ``texts`` are fields that stand for lines made elsewhere."""
 
     def block(match: re.Match[str]) -> str:
-        return f"<!-- measured\n{match[1]}\n-->\n{sentences(match[1], found)}\n<!-- /measured -->"
+        return f"<!-- measured\n{match[1]}\n-->\n{sentences(match[1], found, texts)}\n<!-- /measured -->"
 
     return BLOCK.sub(block, page)
 
 
-def sentences(template: str, found: Mapping[str, Results]) -> str:
-    """A block's text with its numbers; paragraphs are wrapped, tables are not."""
-    text = FIELD.sub(lambda match: value(match[1], found), template)
-    parts = [part if part.startswith(("|", "- ")) else _wrapped(part) for part in text.split("\n\n")]
+def sentences(template: str, found: Mapping[str, Results], texts: Mapping[str, str]) -> str:
+    """A block's text with its numbers; paragraphs are wrapped, lists are not."""
+    text = FIELD.sub(lambda match: texts[match[1]] if match[1] in texts else value(match[1], found), template)
+    parts = [part if part.startswith("- ") else _wrapped(part) for part in text.split("\n\n")]
     return "\n\n".join(parts)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import publish
+import publish_batches
 import publish_summary
 import publish_values
 from plgc.experiments.grid import Cell
@@ -150,6 +151,22 @@ def test_fields(results: Results) -> None:
     for wrong in ("nothing cora plgc", "curve cora", "curve cora plgc", "curve cora plgc noise=0 less=sfgc"):
         with pytest.raises(SettingError, match=r"^\{"):
             publish_values.value(wrong, found)
+
+
+def test_batches_are_compared_with_the_whole_graph(tmp_path: Path) -> None:
+    path = tmp_path / "batches.jsonl"
+    for seed, more in enumerate(SMALL):
+        ways = {
+            "whole": {"all labels": 80.0, "3-shot": 70.0},
+            "batches": {"all labels": 79.0 + more, "3-shot": 70 + more},
+        }
+        with path.open("a") as file:
+            file.write(json.dumps({"graph": "cora", "seed": seed, "machine": "CPU", **ways}) + "\n")
+    assert publish_batches.batch_lines(path).splitlines() == [
+        "- the smallest batches possible, all labels (CPU): below on cora -1.00 [-1.25, -0.75].",
+        "- the smallest batches possible, 3-shot (CPU): level on cora +0.00 [-0.25, +0.25].",
+    ]
+    assert publish_batches.batch_lines(tmp_path / "nothing.jsonl") == ""
 
 
 def test_sentences_follow_the_rule(results: Results) -> None:

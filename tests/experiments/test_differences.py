@@ -185,14 +185,14 @@ def test_auroc_is_shown_in_hundredths_beside_accuracies(
     assert low < ours.mean() < high
 
 
-def test_cells_behind_a_reference_are_named(above: Experiment, records: list[dict[str, Any]]) -> None:
-    assert not any(note.startswith("behind") for note in make_table(above, records).notes)
+def test_cells_below_a_reference_are_named(above: Experiment, records: list[dict[str, Any]]) -> None:
+    assert not any(note.startswith("below") for note in make_table(above, records).notes)
     for record in records:
         cell = record["cell"]
         if (cell["graph"], cell["method"], cell["shots"]) == ("tolokers", "whole", None):
             record["metrics"]["auroc"] = 0.9
-    [note] = [note for note in make_table(above, records).notes if note.startswith("behind")]
-    assert note.startswith("behind the best of all: tolokers (shots all): -")
+    [note] = [note for note in make_table(above, records).notes if note.startswith("below")]
+    assert note.startswith("below the best of all: tolokers (shots all): -")
     assert note.endswith("to whole")
 
 

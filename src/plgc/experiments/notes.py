@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
+from plgc.experiments.differences import verdict
 from plgc.experiments.grid import cells
 from plgc.experiments.numbers import unit, with_interval
 from plgc.experiments.records import identity
@@ -69,7 +70,7 @@ def _draws(found: Sequence[SummaryRow]) -> str:
 
 
 def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head: Sequence[str]) -> Iterable[str]:
-    """The ways of scoring, what differences are taken to, and how; and where ours is behind."""
+    """The ways of scoring, what differences are taken to, and how; and where ours is below."""
     rivals = {row.way for row in found if row.way != PUBLISHED and not row.name.endswith("learned part alone")}
     if any(row.way == ALONE and row.name.endswith("learned part alone") for row in found):
         yield "learned part alone: the same head on what the file gave, without X, ÂX and Â²X"
@@ -94,7 +95,7 @@ def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head:
         yield "− default: less the default, all else equal"
     if paired:
         yield INTERVAL
-    yield from _behind(experiment, found)
+    yield from _below(experiment, found)
 
 
 def _ours_less_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
@@ -109,16 +110,16 @@ def _ours_less_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
     return f"{OURS} − this: {OURS} as shipped, at the same size, less the row{alone}{largest}"
 
 
-def _behind(experiment: Experiment, found: Sequence[SummaryRow]) -> Iterable[str]:
+def _below(experiment: Experiment, found: Sequence[SummaryRow]) -> Iterable[str]:
     """The cells in which ours is below one of the references."""
     cells = [
         f"{title(row.graph)} ({experiment.across} {level_name(experiment.across, row.level(experiment.across))}): "
         f"{with_interval(row.less_all, unit(experiment, row.metric))} to {row.less_all.other}"
         for row in found
-        if row.less_all is not None and experiment.across and row.is_ours and row.less_all.mean < 0
+        if row.less_all is not None and experiment.across and row.is_ours and verdict(row.less_all) == "below"
     ]
     if cells:
-        yield f"behind the best of all: {'; '.join(cells)}"
+        yield f"below the best of all: {'; '.join(cells)}"
 
 
 def _metric_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
