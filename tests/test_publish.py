@@ -161,7 +161,9 @@ def test_batches_are_compared_with_the_whole_graph(tmp_path: Path) -> None:
             "batches": {"all labels": 79.0 + more, "3-shot": 70 + more},
         }
         with path.open("a") as file:
-            file.write(json.dumps({"graph": "cora", "seed": seed, "machine": "CPU", **ways}) + "\n")
+            file.write(
+                json.dumps({"graph": "cora", "seed": seed, "machine": "CPU", "whole": whole, "batches": batches}) + "\n"
+            )
     assert publish_batches.batch_lines(path).splitlines() == [
         "- the smallest batches possible, all labels (CPU): below on cora -1.00 [-1.25, -0.75].",
         "- the smallest batches possible, 3-shot (CPU): level on cora +0.00 [-0.25, +0.25].",
