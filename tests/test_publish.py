@@ -156,10 +156,7 @@ def test_fields(results: Results) -> None:
 def test_batches_are_compared_with_the_whole_graph(tmp_path: Path) -> None:
     path = tmp_path / "batches.jsonl"
     for seed, more in enumerate(SMALL):
-        ways = {
-            "whole": {"all labels": 80.0, "3-shot": 70.0},
-            "batches": {"all labels": 79.0 + more, "3-shot": 70 + more},
-        }
+        whole, batches = {"all labels": 80.0, "3-shot": 70.0}, {"all labels": 79.0 + more, "3-shot": 70.0 + more}
         with path.open("a") as file:
             file.write(
                 json.dumps({"graph": "cora", "seed": seed, "machine": "CPU", "whole": whole, "batches": batches}) + "\n"
