@@ -146,6 +146,22 @@ def test_a_figure_has_a_panel_for_every_way(records: list[dict[str, Any]], value
     )
 
 
+def test_links_have_our_pair_head_in_every_way(records: list[dict[str, Any]]) -> None:
+    pytest.importorskip("matplotlib")
+    text = SPEC.format(across='across = "noise"\n[levels]\nnoise = [0.0, 0.9]').replace('"node"', '"link"')
+    links = parse_experiment("ways", text)
+    for record in records:
+        record["cell"]["task"] = "link"
+        if record["cell"]["method"] == "gecc":
+            del record["metrics"]["learned_accuracy"]
+    table = make_table(links, records)
+    ways = [line["way"] for line in table.lines if (line["method"], line["noise"]) == ("gecc", 0.9)]
+    assert ways == ["our head", "our head + plain parts"]
+    assert any("a method's own row has our pair head on its embedding" in note for note in table.notes)
+    titles = [axes.get_title() for axes in draw_figure(links, records).axes]
+    assert titles == ["cora, 70 nodes: our head", "cora, 70 nodes: our head + plain parts"]
+
+
 def test_methods_differ_in_colour_and_in_marker() -> None:
     styles = [line_style(method) for method in ORDER]
     assert len({style["color"] for style in styles}) == len(styles)

@@ -75,9 +75,11 @@ def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head:
     if any(row.way == ALONE and row.name.endswith("learned part alone") for row in found):
         yield "learned part alone: the same head on what the file gave, without X, ÂX and Â²X"
     if rivals:
+        own = "has our pair head on its embedding" if experiment.task == "link" else "is as its authors evaluate it"
+        alone = f" {WAYS[ALONE]}: our head on its embedding;" if ALONE in rivals else ""
         yield (
-            f"ways of scoring: a method's own row is as its authors evaluate it; {WAYS[ALONE]}: our head on its "
-            f"embedding; {WAYS[PARTS]}: the same with X, ÂX and Â²X beside, as {OURS} is shipped"
+            f"ways of scoring: a method's own row {own};{alone} {WAYS[PARTS]}: our head with X, ÂX and Â²X beside it, "
+            f"as {OURS} is shipped"
         )
     paired = False
     if any(row.less_control for row in found):

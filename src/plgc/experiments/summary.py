@@ -44,7 +44,7 @@ def summarise(
         case = (cell["graph"], cell["nodes"], cell["preset"], cell["method"])
         protocol = tuple(cell.get(name) for name in PROTOCOL)
         own = metric or experiment.metric_of(cell["graph"])
-        row = _row(found, (*case, protocol, PUBLISHED), own)
+        row = _row(found, (*case, protocol, PUBLISHED, own, experiment.task))
         recorded.update(record.get("metrics", ()))
         wanted.add(own)
         if "error" in record:
@@ -58,7 +58,7 @@ def summarise(
                     row.also.setdefault(name, []).append(value)
             for way in WAYS:
                 if drawn := _drawn(record, f"{way}_{own}" if way else own):
-                    _add(_row(found, (*case, protocol, way), own), record, drawn)
+                    _add(_row(found, (*case, protocol, way, own, experiment.task)), record, drawn)
     if not wanted & recorded and (recorded or not wanted <= set(METRICS)):
         known = ", ".join(sorted(recorded)) or ", ".join(METRICS)
         raise SettingError(f"there is no metric {metric or experiment.metric!r} in the records: choose {known}")
@@ -68,8 +68,8 @@ def summarise(
     return sorted(found.values(), key=_order(experiment))
 
 
-def _row(found: dict[tuple[Any, ...], SummaryRow], key: tuple[Any, ...], metric: str) -> SummaryRow:
-    return found.setdefault(key, SummaryRow(*key, metric=metric))
+def _row(found: dict[tuple[Any, ...], SummaryRow], key: tuple[Any, ...]) -> SummaryRow:
+    return found.setdefault(key, SummaryRow(*key))
 
 
 def _add(row: SummaryRow, record: Mapping[str, Any], drawn: dict[Draw, float]) -> None:
@@ -111,10 +111,10 @@ def _add_paper(experiment: Experiment, found: dict[tuple[Any, ...], SummaryRow])
             continue
         for method, numbers in plan.paper.items():
             for nodes, pair in zip(plan.nodes if METHODS[method].sized else (None,), numbers, strict=True):
-                case = (method, protocols[0], PUBLISHED)
+                case = (method, protocols[0], PUBLISHED, experiment.metric, experiment.task)
                 keys = [key for key in found if (key[0], key[1], *key[3:]) == (plan.name, nodes, *case)]
                 for key in keys or [(plan.name, nodes, None, *case)]:
-                    _row(found, key, experiment.metric).paper = tuple(pair)
+                    _row(found, key).paper = tuple(pair)
 
 
 def _planned_protocols(experiment: Experiment, plan: GraphPlan) -> list[tuple[Any, ...]]:
