@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from scipy.special import stdtrit
 
+VERDICTS = ("above", "level", "below")  # the interval is above 0, contains it, or is below it
+ONE_SEED = "one seed"  # without an interval nothing is said
+
 
 class Draw(NamedTuple):
     """One of the values that are averaged: its seed, and that of its labels."""
@@ -46,6 +49,14 @@ class Difference:
         half = float(stdtrit(len(means) - 1, 0.975)) * statistics.stdev(means) / len(means) ** 0.5
         centre = statistics.fmean(means)
         return centre - half, centre + half
+
+
+def verdict(found: Difference) -> str:
+    """The word for a difference, the same everywhere: where its interval lies."""
+    ends = found.interval
+    if ends is None:
+        return ONE_SEED
+    return "above" if ends[0] > 0 else "below" if ends[1] < 0 else "level"
 
 
 def less_best(values: Mapping[Draw, float], others: Mapping[str, Mapping[Draw, float]]) -> Difference | None:
