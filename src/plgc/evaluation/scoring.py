@@ -12,11 +12,12 @@ from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.head import HeadSettings, smooth
+from plgc.downstream.tasks.answers import Answers, answers_on
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
 from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
-from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.downstream.tasks.node import fit_head_on
 from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
@@ -67,11 +68,13 @@ def score(
     on: str = "test",
     prepared: PreparedGraphs | None = None,
     settled: dict[str, float] | None = None,
+    answers: list[Answers] | None = None,
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
     ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
-    nodes has settled (:attr:`plgc.downstream.head.Head.settled`).
+    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), and the node task's predictions are appended to
+    ``answers``.
     """
     prepared = prepared or PreparedGraphs()
     if task == "link":
@@ -82,7 +85,10 @@ def score(
         return score_links(head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
-        return _score_nodes(learned, case, inputs, on, {} if settled is None else settled)
+        found, metrics = _answer_nodes(learned, case, inputs, on, {} if settled is None else settled)
+        if answers is not None:
+            answers.append(found)
+        return metrics
     embedding = learned.embed(inputs)
     found = cluster_nodes(embedding, learned.parts, num_classes(case.graph), seed)
     return score_clusters(found, node_labels(case.graph))
@@ -94,7 +100,10 @@ def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str
     return train_whole_link(case.graph, case.split, seed, device=device, on=on)
 
 
-def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str, settled: dict[str, float]) -> dict[str, float]:
+def _answer_nodes(
+    learned: Embedder, case: Case, inputs: Inputs, on: str, settled: dict[str, float]
+) -> tuple[Answers, dict[str, float]]:
+    """Predictions for the nodes to be scored, and their metrics."""
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
@@ -104,15 +113,15 @@ def _score_nodes(learned: Embedder, case: Case, inputs: Inputs, on: str, settled
             embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
         )
         settled.update(head.settled)
-        return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
+        answers = answers_on(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
+        return answers, answers.metrics()
     if case.finetune:
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
     probability = learned.probabilities(inputs)
-    metrics = score_nodes(probability.cpu(), case.graph, on)
+    answers = answers_on(probability.cpu(), case.graph, on)
     # Our head smooths its predictions over the graph; what that would do for this method is reported beside.
     smoothed = smooth(probability, inputs.adjacency, HeadSettings()).argmax(1).cpu()
-    mask = case.graph[f"{on}_mask"] & (node_labels(case.graph) >= 0)
-    return {**metrics, "smoothed_accuracy": accuracy(smoothed[mask], node_labels(case.graph)[mask])}
+    return answers, {**answers.metrics(), "smoothed_accuracy": accuracy(smoothed[answers.nodes], answers.truth)}
 
 
 def train_whole_graph(
