@@ -62,7 +62,8 @@ def _margin(scores: Scores, other: Score, words: str) -> str:
     low, high = (signed(value, scores.digits) for value in claim.interval)
     if claim.verdict != "cannot be told":
         return f"{size} (95 %: {low} to {high}) {side} {words}"
-    basis = counted(claim.seeds, "seed") if claim.nodes is None else counted(claim.nodes, "node")
+    basis = counted(claim.seeds, "seed")
+    basis = basis if claim.nodes is None else f"{counted(claim.nodes, 'node')} and {basis}"
     return f"the difference to {words} cannot be told from {basis} (95 %: {low} to {high})"
 
 
