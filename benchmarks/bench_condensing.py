@@ -11,7 +11,7 @@ from bench_graphs import bench_graph
 from community_graphs import REDDIT, write_community_graph
 from plgc.graphs.labels import training_labels
 from plgc.method import settings as config
-from plgc.method.settings import STRICT, CondenseSettings, Rung
+from plgc.method.settings import CondenseSettings
 from plgc.rivals.methods import METHODS, condense_with
 from plgc.sparse.product import warm_up
 
@@ -58,10 +58,9 @@ def measure_generating(device: str, share: float, folder: str) -> dict[str, Any]
 
 
 def fixed_length() -> CondenseSettings:
-    """The default preset with a fixed choice of encoders and a fixed number of rounds: only the size counts."""
+    """The default preset with two rounds: growth with the size of the graph shows in them as well as in all."""
     default = config.preset("default")
-    ladder = (Rung(STRICT, agreement=0.5), Rung(STRICT, agreement=0.0))
-    return replace(default, ladder=ladder, pseudo_labels=replace(default.pseudo_labels, max_rounds=2, min_gain=0.0))
+    return replace(default, pseudo_labels=replace(default.pseudo_labels, rounds=2))
 
 
 def measure_rebuilding(graph: str, device: str, file: str) -> dict[str, Any]:

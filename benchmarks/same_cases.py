@@ -84,12 +84,10 @@ def in_large_batches(into: Path, graphs: Path, threads: int) -> None:
     """More than the 32,768 nodes up to which a memory limit leaves a graph whole, with narrow encoders."""
     settings = importlib.import_module("plgc.config")
     values = settings.preset("default").to_dict()
-    for rung in values["ladder"]:
-        for branch in rung["branches"]:
-            branch.update(hidden=16, width=8)
-    values["probe"].update(hidden=16, width=8)
-    values["pseudo_labels"].update(max_rounds=2, round_epochs=3)
-    narrow = settings.CondenseSettings.from_dict({**values, "probe_epochs": 3})
+    for branch in values["encoders"]:
+        branch.update(hidden=16, width=8)
+    values["pseudo_labels"].update(rounds=2, round_epochs=3)
+    narrow = settings.CondenseSettings.from_dict(values)
     graph = plgc.load_graph(graphs / "large.npz")
     plgc.condense(graph, nodes=20, settings=narrow, memory="2GiB", threads=threads).save(into / "condensed.safetensors")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 
 PLAIN = Branch(kind="mlp", hidden=16, width=12, edge_drop=0.0, feature_mask=0.5)  # a small channel without edges
 
@@ -13,7 +13,7 @@ def quick(
     """One encoder for each width, trained for some rounds of a few epochs; by default one channel."""
     branches = tuple(Branch(hidden=hidden, width=width) for width in widths)
     return CondenseSettings(
-        ladder=(Rung(branches),),
+        encoders=branches,
         plain=plain,
-        pseudo_labels=PseudoLabelSettings(max_rounds=rounds, round_epochs=epochs),
+        pseudo_labels=PseudoLabelSettings(rounds=rounds, round_epochs=epochs),
     )

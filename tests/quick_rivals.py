@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs import TrainingLabels
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals.ctgc.settings import CTGCSettings
 from plgc.rivals.distribution import DistributionSettings
 from plgc.rivals.gradient.settings import GradientSettings
@@ -21,8 +21,8 @@ from quick import PLAIN
 NODES, FEATURES, CLASSES, KEPT = 150, 40, 3, 12
 OURS = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=16, width=16),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
+    encoders=(Branch(hidden=16, width=16),),
+    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=5),
 )
 GRADIENT = GradientSettings(
     epochs=3, outer_steps=4, inner_steps=3, feature_rate=0.003, hidden=8, adjacency_hidden=6, evaluate=()

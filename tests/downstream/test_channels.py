@@ -104,7 +104,6 @@ def test_a_model_of_two_channels_is_opened_again(
 
 def test_encoders_that_see_no_edges_give_one_channel(demo_graph: Data) -> None:
     settings = quick(24)
-    plain = replace(settings.ladder[0], branches=(replace(PLAIN, width=24),))
-    condensed = plgc.condense(demo_graph, nodes=8, settings=replace(settings, ladder=(plain,)))
+    condensed = plgc.condense(demo_graph, nodes=8, settings=replace(settings, encoders=(replace(PLAIN, width=24),)))
     assert condensed.channels == ("plain",)
     assert list(reconstruct(condensed, settings=FEW).networks) == ["plain"]

@@ -25,7 +25,7 @@ from plgc.evaluation.over_seeds import CONTROLS
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals import controls
 from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
@@ -37,8 +37,8 @@ from quick import PLAIN
 NODES = 150
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=16, width=16),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
+    encoders=(Branch(hidden=16, width=16),),
+    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=5),
 )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -17,8 +16,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
+from noise import NOISE
 from plgc.artifact.condensed import CondensedGraph
-from plgc.evaluation import theory
+from plgc.evaluation import bounds, theory
 from plgc.graphs import citation_graph
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.stage_one import embed, start_stage_one, train_epoch, unit_blocks
@@ -30,15 +30,6 @@ from stages import pseudo_labels
 DRAWS, WIDTH, DELTA, BETA = 300, 4, 0.05, 3.0
 SIZES = torch.tensor([8, 20, 60])
 MEMBERS = torch.repeat_interleave(torch.arange(3), SIZES)
-# Noise with a sub-Gaussian parameter of at most 1 in every direction: independent coordinates, each with parameter 1.
-NOISE: dict[str, Callable[[tuple[int, ...], torch.Generator], Tensor]] = {
-    "gaussian": lambda shape, generator: torch.randn(shape, generator=generator, dtype=torch.float64),
-    # its variance: a uniform variable on [−√3, √3] is strictly sub-Gaussian
-    "uniform": lambda shape, generator: (
-        math.sqrt(3) * (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1)
-    ),
-    "signs": lambda shape, generator: torch.randint(0, 2, shape, generator=generator).double() * 2 - 1,
-}
 SIGMA = 2.0
 EPSILON = theory.deviation(SIGMA, WIDTH, 3, SIZES, DELTA)
 GAP = BETA * float(EPSILON.max())  # so that (iii) holds with ε_max = Δ/β, and (ii) has room: Δ/2 − ε_max = ε_max/2
@@ -160,6 +151,31 @@ def test_pseudo_labels_are_parallel_to_the_weighted_sums(demo_graph: Data) -> No
         assert torch.allclose(torch.cosine_similarity(own, total), torch.ones(8), atol=1e-5)
 
 
+def test_the_opposite_of_a_mean_is_stationary_too() -> None:
+    """Lemma 3 as printed has one stationary point of −Σ q zᵀỹ on the sphere; the other is its maximum."""
+    z = torch.randn(30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    mean = unit_blocks(z.sum(0, keepdim=True), (4,))[0]
+    values = []
+    for sign in (1, -1):
+        label = (sign * mean).requires_grad_()
+        loss = -(z @ label).sum()
+        [gradient] = torch.autograd.grad(loss, label)
+        tangent = gradient - (gradient @ label) * label
+        assert float(tangent.detach().norm()) < 1e-12 * float(gradient.norm())
+        values.append(float(loss.detach()))
+    assert values[0] < 0 < values[1]
+
+
+def test_means_are_not_stationary_for_the_papers_own_loss() -> None:
+    """Lemma 3 leaves out the softmax's denominator, which pushes prototypes away from points of other clusters."""
+    z = unit_blocks(torch.randn(60, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), (4,))
+    own = torch.arange(60) % 3
+    labels = unit_blocks(theory.cluster_means(z, own, 3), (4,)).requires_grad_()
+    [gradient] = torch.autograd.grad(torch.nn.functional.cross_entropy(z @ labels.t(), own), labels)
+    along = (gradient * labels.detach()).sum(1, keepdim=True)
+    assert bool(((gradient - along * labels.detach()).norm(dim=1) > 0.05 * gradient.norm(dim=1)).all())
+
+
 @pytest.fixture(scope="module")
 def small() -> Data:
     return citation_graph(nodes=300, classes=3, features=100)
@@ -187,6 +203,8 @@ def test_measure_on_clusters_that_fit_the_theorem() -> None:
         None if size == 0 else pytest.approx(float(e)) for size, e in zip(sizes, expected, strict=True)
     ]
     assert found.promised.epsilon_max == pytest.approx(float(expected[0]))  # not that of the single point
+    tighter = bounds.net_deviation(found.sigma, 4, 5, sizes, 0.1)
+    assert found.net_epsilon == [None if value.isinf() else pytest.approx(float(value)) for value in tighter]
     assert found.sufficient_size is not None
     assert found.sufficient_clusters == int((sizes >= found.sufficient_size).sum()) == 3
     assert found.points == 200 + 350 + 251
@@ -206,6 +224,36 @@ def test_measure_on_clusters_that_fit_the_theorem() -> None:
     assert found.raw.recovered == found.points
     assert found.raw.separation >= halves.separation
     assert found.normalized.distance_max > 10  # unit vectors are far from centres of length 20
+
+
+@pytest.mark.parametrize("delta", [0.4, 0.9])
+def test_measure_counts_the_directions_within_lemma_2(delta: float) -> None:
+    """Against the formula, pair by pair."""
+    own, seed = torch.cat([torch.arange(90) % 9, torch.arange(45) % 3]), 5
+    generator = torch.Generator().manual_seed(1)
+    points = 3 * torch.randn(9, 3, generator=generator, dtype=torch.float64)[own]
+    points = points + torch.tensor([2.0, 1.0, 0.5]) * torch.randn(135, 3, generator=generator, dtype=torch.float64)
+    found = theory.measure(points, own, 9, (3,), seed=seed, delta=delta).directions
+    first = theory.split_halves(own, 9, torch.Generator().manual_seed(seed))
+    means = torch.stack([points[own == k].mean(0) for k in range(9)])
+    residual = points - means[own]
+    values, vectors = torch.linalg.eigh(residual.t() @ residual / (135 - 9))
+    widest, between, limits = 0, 0, []
+    for k in range(9):
+        halves = [points[(own == k) & (first == side)] for side in (True, False)]
+        difference = halves[1].mean(0) - halves[0].mean(0)
+        variance = float(values[-1]) * sum(1 / len(half) for half in halves)
+        limits.append(math.sqrt(2 * math.log(2 / delta) * variance))
+        widest += int(abs(float(difference @ vectors[:, -1])) <= limits[-1])
+        for other in range(9):
+            if other != k:
+                direction = (means[other] - means[k]) / (means[other] - means[k]).norm()
+                between += int(abs(float(difference @ direction)) <= limits[-1])
+    assert (found.widest, found.between, found.pairs) == (widest, between, 72)
+    assert found.t_max == pytest.approx(max(limits))
+    assert widest >= (1 - delta) * 9
+    assert between >= (1 - delta) * 72
+    assert (between < 72) == (delta > 0.5)  # t_k is about σ there, and some differences are larger
 
 
 def test_measure_says_where_the_bound_is_vacuous() -> None:

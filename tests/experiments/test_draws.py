@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plgc.downstream.embedder import Embedder
-from plgc.evaluation.kept import KeptEmbedding, with_learned_part
+from plgc.evaluation.kept import KeptEmbedding, Ways, ways_of
 from plgc.evaluation.scoring import learn, score
 from plgc.experiments import cell as cell_module
 from plgc.experiments import shared as shared_module
@@ -109,7 +109,8 @@ def test_every_draw_is_recorded_and_condensed_once(
         assert record["metrics"]["accuracy"] == pytest.approx(sum(values) / 4)
         assert record["clean_labels"] == 9
     assert len(ours["values"]["learned_accuracy"]) == 4  # without the parts that need no file
-    assert "learned_accuracy" not in rival["metrics"]
+    assert "parts_accuracy" not in ours["values"]  # as shipped is that already
+    assert len(rival["values"]["learned_accuracy"]) == len(rival["values"]["parts_accuracy"]) == 4
     # every draw is the score that its labels give
     graph = load_graph("tiny", seed=0)
     file = next(path for path in (options.store or Path()).glob("*.safetensors") if _method(path) == "plgc")
@@ -124,9 +125,10 @@ def _method(path: Path) -> str:
 
 
 def test_a_single_draw_has_no_list(options: RunOptions, drawn: Experiment) -> None:
-    run_experiment(narrow(drawn, Choice(("tiny",), ("raw_features",), shots=(1,), seeds=1)), options)
+    run_experiment(narrow(drawn, Choice(("tiny",), ("random_encoder",), shots=(1,), seeds=1)), options)
     [record] = read_records([options.records])
     assert "values" not in record
+    assert set(record["metrics"]) == {"accuracy", "macro_f1"}  # a control has one way
 
 
 # What cells share
@@ -152,24 +154,23 @@ class Fixed(Embedder):
 def test_an_embedding_is_computed_once_and_its_parts_are_its_columns() -> None:
     graph, other = object(), object()
     embedder = Fixed(learned=2, x=3, learned_plain=1)
-    whole, part = with_learned_part(embedder)
-    assert part is not None
+    ways = ways_of(embedder)
+    whole, part = ways[""], ways["learned_"]
     assert part.parts == {"learned": 2, "learned_plain": 1}
     assert part.embed(graph).tolist() == whole.embed(graph)[:, [0, 1, 5]].tolist()  # pyright: ignore
     assert embedder.calls == 1
     whole.embed(other)  # pyright: ignore
     assert embedder.calls == 2
-    assert with_learned_part(Fixed(learned=2))[1] is None
-    assert with_learned_part(Fixed(x=2, propagated_2=2))[1] is None
+    assert list(ways_of(Fixed(x=2, propagated_2=2))) == [""]
 
 
 def test_a_shared_graph_keeps_one_embedding(data: Path) -> None:
     shared = SharedGraph(load_graph("tiny"))
     made: list[str] = []
 
-    def make(name: str) -> tuple[KeptEmbedding, None]:
+    def make(name: str) -> Ways:
         made.append(name)
-        return KeptEmbedding(Fixed(x=1)), None
+        return {"": KeptEmbedding(Fixed(x=1))}
 
     for name in ("a", "a", "b", "a"):
         shared.embeddings(name, lambda name=name: make(name))

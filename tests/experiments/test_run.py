@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_graphs_that_cannot_be_had_are_said_to_be_and_never_filled(options: RunO
 
 
 def test_noise_cannot_reach_a_method_without_labels(options: RunOptions, condensed: list[str]) -> None:
-    experiment = make_experiment("plgc random", "reuse = false\n[levels]\nnoise = [0.0, 0.9]")
+    experiment = make_experiment("plgc random", 'reuse = "none"\n[levels]\nnoise = [0.0, 0.9]')
     run_experiment(narrow(experiment, Choice(seeds=1)), options)
     assert Counter(condensed) == {"plgc": 2, "random": 2}  # each condensed anew at every rate
     assert options.store is not None
@@ -185,6 +186,15 @@ def test_noise_cannot_reach_a_method_without_labels(options: RunOptions, condens
         if method == "plgc":
             assert found[0]["metrics"] == found[1]["metrics"]
     assert {record["clean_labels"] for record in records} == {6}
+
+
+def test_supervised_methods_alone_may_reuse_what_they_made(options: RunOptions, condensed: list[str]) -> None:
+    for name in ("first", "second"):
+        experiment = replace(make_experiment("plgc random", 'reuse = "supervised"\n[levels]\nnoise = [0.0]'), name=name)
+        run_experiment(narrow(experiment, Choice(seeds=1)), options)
+    assert Counter(condensed) == {"plgc": 2, "random": 1}
+    reused = {(record["cell"]["method"], record["reused"]) for record in read_records([options.records])}
+    assert reused == {("plgc", False), ("random", False), ("random", True)}
 
 
 def test_one_condensed_graph_serves_every_level_and_experiment(options: RunOptions, condensed: list[str]) -> None:

@@ -174,3 +174,34 @@ def test_every_graph_is_every_graph() -> None:
     assert plans.keys() == here.keys()
     for name, plan in plans.items():
         assert plan.nodes[0] >= 2 * (here[name].classes or 0), name
+
+
+def test_every_rival_has_five_seeds_and_controls_come_together() -> None:
+    """Fewer only where costs are compared, and where a method is run once for each of many graphs."""
+    for experiment in list_experiments():
+        if experiment.name != "cost":
+            seeds = {part.seeds for part in experiment.costly.values()} - {None}
+            assert min(seeds, default=5) >= 5, experiment.name
+        if "propagated_features" in experiment.methods:
+            assert set(CONTROLS) <= set(experiment.methods), experiment.name
+
+
+def test_methods_are_where_they_are_compared() -> None:
+    for name, methods in (
+        ("fig4", {"gcond", "gcond-x", "sfgc", "gecc", "ctgc"}),
+        ("fig5", {"gcond", "gcond-x", "sfgc"}),
+        ("fig6", {"gcond", "gcond-x", "sfgc"}),
+        ("label_shift", {"gecc", "gcdm-x", "gcond-x"}),
+        ("table3", {"whole_mlp", "geom"}),
+        ("table4", {"whole_mlp", "gcond"}),
+        ("fig3", {"whole_mlp"}),
+    ):
+        ran = {cell.method for cell in cells(load_experiment(name)) if cell.graph == "cora"}
+        assert methods <= ran, name
+
+
+def test_who_may_reuse_is_one_of_three() -> None:
+    assert load_experiment("fig4").reuse == "supervised"  # ours is condensed anew at every rate
+    assert load_experiment("cost").reuse == "none"
+    with pytest.raises(SettingError, match="reuse is 'some': choose all, supervised, none"):
+        parse_experiment("small", f'reuse = "some"\n{SMALL}')

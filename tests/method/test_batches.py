@@ -13,8 +13,8 @@ from plgc.graphs import citation_graph
 from plgc.method import batches, losses, stage_one
 from plgc.method import settings as config
 from plgc.method.batches import TrainingGraph, batch_size, draw_batch, take_nodes
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
-from plgc.method.stage_one import embed, start_stage_one, train_epoch
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
+from plgc.method.stage_one import embed, start_stage_one, train_epoch, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import parse_memory
 from plgc.sparse.features import SparseFeatures
@@ -25,8 +25,8 @@ from stages import pseudo_labels
 NODES, BLOCK = 600, 16
 SMALL = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=32, width=32),)),),
-    pseudo_labels=PseudoLabelSettings(round_epochs=5, max_rounds=3),
+    encoders=(Branch(hidden=32, width=32),),
+    pseudo_labels=PseudoLabelSettings(round_epochs=5, rounds=3),
 )
 
 
@@ -114,7 +114,7 @@ def test_the_losses_see_the_drawn_nodes_and_not_those_around_them(
         return real(first, *rest, **options)
 
     monkeypatch.setattr(stage_one, "swapped_prediction_loss", watched)
-    train_epoch(start_stage_one(batch, 8, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0), batch)
+    train_epoch(start_stage_one(batch, 8, SMALL.encoders, SMALL.pseudo_labels, 0), batch)
     assert seen == [len(counted)]
 
 
@@ -161,7 +161,7 @@ def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
 ) -> None:
     monkeypatch.setattr(batches, "SAMPLE", NODES)  # with all nodes in the sample nothing is approximate
     inputs = prepare(graph, "l1")
-    stage = start_stage_one(inputs, 8, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0)
+    stage = start_stage_one(inputs, 8, SMALL.encoders, SMALL.pseudo_labels, 0)
     for _ in range(10):
         train_epoch(stage, inputs)
     start = stage.prototypes.detach().clone()
@@ -177,9 +177,25 @@ def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
     assert float((everyone.mass / (NODES / 8) - 1).abs().max()) < 0.1  # balanced, as far as Sinkhorn goes
 
 
+def test_without_balance_all_nodes_go_to_their_nearest_prototypes(graph: Data, small: None) -> None:
+    rules = PseudoLabelSettings(balanced=False, epsilon=1e-3, refinements=0, decorrelation=0.0)
+    inputs = prepare(graph, "l1")
+    stage = start_stage_one(inputs, 8, SMALL.encoders, rules, 0)
+    embedding = embed(stage, inputs)
+    with torch.no_grad():
+        stage.prototypes[3] = -embedding.mean(0)  # nearest to none
+    vectors = unit_blocks(stage.prototypes.detach(), stage.blocks)
+    labels = TrainingGraph(inputs).all_labels(stage)
+    expected = torch.bincount((embedding @ vectors.t()).argmax(1), minlength=8)
+    assert torch.equal(labels.counts, expected)
+    assert int(labels.counts[3]) == 0
+    assert torch.equal(labels.vectors[3], vectors[3])
+    assert bool(labels.weights.isfinite().all())
+
+
 def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:
     inputs = prepare(graph, "l1")
-    stage = start_stage_one(inputs, 6, SMALL.ladder[0].branches, SMALL.pseudo_labels, 0)
+    stage = start_stage_one(inputs, 6, SMALL.encoders, SMALL.pseudo_labels, 0)
     core = torch.arange(NODES) % 4 != 0
     labels = TrainingGraph(inputs, core).all_labels(stage)
     assert int(labels.counts.sum()) == int(core.sum())
@@ -189,7 +205,7 @@ def test_a_halo_is_not_assigned(graph: Data, small: None) -> None:
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_in_batches_the_same_bytes_come_every_time(graph: Data, small: None, tmp_path: Path, preset: str) -> None:
-    settings = replace(config.preset(preset), ladder=SMALL.ladder, pseudo_labels=SMALL.pseudo_labels)
+    settings = replace(config.preset(preset), encoders=SMALL.encoders, pseudo_labels=SMALL.pseudo_labels)
     settings = settings if settings.plain is None else replace(settings, plain=PLAIN)
     memory = "1MiB"
     said: list[str] = []
@@ -213,7 +229,7 @@ def test_in_batches_the_same_bytes_come_every_time(graph: Data, small: None, tmp
 def test_what_is_learned_in_batches_serves_as_well(graph: Data, small: None) -> None:
     scores = []
     for memory in (None, "1MiB"):
-        settings = replace(SMALL, pseudo_labels=PseudoLabelSettings(max_rounds=4))
+        settings = replace(SMALL, pseudo_labels=PseudoLabelSettings(rounds=4))
         condensed = plgc.condense(graph, nodes=12, settings=settings, memory=memory)
         model = plgc.finetune(plgc.reconstruct(condensed), graph, shots=3)
         scores.append(model.evaluate(graph)["accuracy"])

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
 import plgc.evaluation.over_seeds
 import plgc.method.settings
 from plgc.graphs import unlabelled
+from plgc.method import alternate
 from plgc.method.condense import resolve_count
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, SynthesisSettings
 from plgc.runtime.errors import GraphError, SettingError
 from quick import PLAIN
 
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=32, width=32),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=3),
+    encoders=(Branch(hidden=32, width=32),),
+    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=3),
 )
 
 
@@ -43,7 +48,7 @@ def relabelled(graph: Data, how: str) -> Data:
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_labels_and_masks_cannot_reach_the_artifact(demo_graph: Data, how: str, preset: str) -> None:
     settings = CondenseSettings.from_dict(
-        {**plgc.method.settings.preset(preset).to_dict(), "pseudo_labels": {"max_rounds": 3, "round_epochs": 2}}
+        {**plgc.method.settings.preset(preset).to_dict(), "pseudo_labels": {"rounds": 3, "round_epochs": 2}}
     )
     original = plgc.condense(demo_graph, nodes=12, seed=3, settings=settings).to_bytes()
     assert plgc.condense(relabelled(demo_graph, how), nodes=12, seed=3, settings=settings).to_bytes() == original
@@ -89,30 +94,52 @@ def test_sparse_and_dense_features_give_the_same_condensed_graph(demo_graph: Dat
     assert torch.allclose(from_sparse.pseudo_labels, from_dense.pseudo_labels, atol=1e-3)
 
 
-def test_training_stops_when_a_round_adds_too_little(demo_graph: Data) -> None:
-    def rounds(min_gain: float) -> int:
-        rules = PseudoLabelSettings(max_rounds=6, round_epochs=5, min_gain=min_gain)
-        settings = CondenseSettings(ladder=QUICK.ladder, plain=PLAIN, pseudo_labels=rules)
-        return len(plgc.condense(demo_graph, nodes=10, settings=settings).curves["explained"])
+@pytest.mark.parametrize("start", ["means", "nodes"])
+@pytest.mark.parametrize("every_round", [True, False])
+def test_alternation_carries_features_over(
+    demo_graph: Data, start: str, every_round: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, made, real = list[Tensor | None](), list[Tensor](), alternate.synthesise
 
-    assert rounds(1.0) == 2  # no round adds that much: the second is the last
-    assert rounds(0.0) == 6  # never stops early
+    def watched(features: Tensor | None, *rest: Any) -> tuple[Tensor, list[float]]:
+        given.append(features)
+        features, losses = real(features, *rest)
+        made.append(features)
+        return features, losses
+
+    monkeypatch.setattr(alternate, "synthesise", watched)
+    synthesis = SynthesisSettings(start=start, steps=4, learning_rate=0.05, every_round=every_round)
+    rules = PseudoLabelSettings(rounds=3, round_epochs=2)
+    settings = replace(QUICK, synthesis=synthesis, pseudo_labels=rules)
+    condensed = plgc.condense(demo_graph, nodes=8, settings=settings)
+    assert given[0] is None
+    assert len(made) == (3 if every_round else 1)
+    for before, taken in zip(made, given[1:], strict=False):
+        assert taken is before
+    assert torch.equal(condensed.features, made[-1])
+    losses = condensed.curves["synthesis_loss"]
+    assert len(losses) == 4 * len(made)
+    assert losses[3] < losses[0]
 
 
-def test_the_ladder_follows_the_twins_agreement(demo_graph: Data) -> None:
-    rich, strict = (Branch(hidden=16, width=16),), (Branch(hidden=8, width=8), Branch(hidden=8, width=4))
-    rules = PseudoLabelSettings(max_rounds=2, round_epochs=2)
+def test_without_balance_clusters_have_unequal_sizes(demo_graph: Data) -> None:
+    rules = replace(QUICK.pseudo_labels, rounds=3)
+    shares = []
+    for balanced in (True, False):
+        settings = replace(QUICK, pseudo_labels=replace(rules, balanced=balanced))
+        condensed = plgc.condense(demo_graph, nodes=12, settings=settings)
+        assert int(condensed.counts.sum()) == 600
+        shares.append(float(condensed.counts.double().std() / condensed.counts.double().mean()))
+    assert shares[1] > 1.2 * shares[0]
 
-    def chosen(agreement: float, nodes: int = 10) -> plgc.CondensedGraph:
-        ladder = (Rung(rich, agreement), Rung(strict, 0.0))
-        settings = CondenseSettings(ladder=ladder, plain=None, probe=rich[0], probe_epochs=5, pseudo_labels=rules)
-        return plgc.condense(demo_graph, nodes=nodes, settings=settings)
 
-    kept, changed = chosen(0.0), chosen(1.0)
-    assert kept.blocks == (16,)
-    assert changed.blocks == (8, 4)
-    assert 0.0 < kept.chosen["agreement"] < 1.0
-    assert kept.chosen["agreement"] == changed.chosen["agreement"] == chosen(0.0, nodes=20).chosen["agreement"]
+def test_without_swap_the_encoders_do_not_depend_on_the_number_of_nodes(demo_graph: Data) -> None:
+    def losses(nodes: int, swap: float) -> list[float]:
+        settings = replace(QUICK, pseudo_labels=replace(QUICK.pseudo_labels, swap=swap))
+        return plgc.condense(demo_graph, nodes=nodes, settings=settings).curves["pseudo_label_loss"]
+
+    assert losses(8, swap=0.0) == losses(20, swap=0.0)
+    assert losses(8, swap=1.0) != losses(20, swap=1.0)
 
 
 def test_progress_is_reported(demo_graph: Data) -> None:

@@ -64,6 +64,21 @@ def test_swapped_prediction_equals_the_papers_formula(demo_inputs: Inputs, hard:
     torch.testing.assert_close(potentials, [plan.potential for plan in plans])
 
 
+@pytest.mark.parametrize("fixed", [True, False])
+def test_without_balance_the_targets_are_the_softmax_of_the_scores(demo_inputs: Inputs, fixed: bool) -> None:
+    stage = begin(demo_inputs, balanced=False, temperature=0.2, epsilon=0.07)
+    generator = torch.Generator().manual_seed(1)
+    views = [[torch.randn(30, width, generator=generator) for width in stage.blocks] for _ in range(2)]
+    scores = [prototype_scores(view, stage.prototypes).detach() for view in views]
+    targets = [torch.softmax(part / 0.07, dim=1) for part in scores]
+    start: list[Tensor | None] = [torch.zeros(10), torch.zeros(10)]
+    loss, potentials = swapped_prediction_loss(*views, stage.prototypes, stage.settings, start, fixed_iterations=fixed)
+    assert float(loss.detach()) == pytest.approx(float(swap_reference(scores, targets, 0.2)), rel=1e-4)
+    torch.testing.assert_close(potentials, start)
+    balanced, _ = swapped_prediction_loss(*views, stage.prototypes, begin(demo_inputs).settings, start)
+    assert abs(float((balanced - loss).detach())) > 1e-3
+
+
 def test_training_lowers_the_loss_and_explains_more(demo_inputs: Inputs) -> None:
     stage = begin(demo_inputs)
     losses = [train_epoch(stage, demo_inputs) for _ in range(40)]

@@ -12,16 +12,16 @@ import plgc
 from plgc.artifact.members import told_of_members
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.method.release import clip_rows, merge_small_clusters, privatise, shared_values
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung, SynthesisSettings
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, SynthesisSettings
 from plgc.method.stage_one import PseudoLabels, embed, read_pseudo_labels, start_stage_one, train_epoch, unit_blocks
 from plgc.method.stage_two import start_features
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.sparse.inputs import prepare
 from quick import PLAIN
 
-RULES = PseudoLabelSettings(max_rounds=2, round_epochs=3)
-LADDER = (Rung((Branch(hidden=24, width=16), Branch(hidden=24, width=8))),)
-QUICK = CondenseSettings(plain=PLAIN, ladder=LADDER, pseudo_labels=RULES)
+RULES = PseudoLabelSettings(rounds=2, round_epochs=3)
+ENCODERS = (Branch(hidden=24, width=16), Branch(hidden=24, width=8))
+QUICK = CondenseSettings(plain=PLAIN, encoders=ENCODERS, pseudo_labels=RULES)
 BLOCKS = (3, 2)
 
 
@@ -125,7 +125,7 @@ def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     assert made.num_nodes < 24
     # The same stage I by hand, then the means of its merged assignment.
     inputs = prepare(load_graph(unlabelled(graph)), made.scaling)
-    stage = start_stage_one(inputs, 24, (*LADDER[0].branches, PLAIN), RULES, 0)
+    stage = start_stage_one(inputs, 24, (*ENCODERS, PLAIN), RULES, 0)
     for _ in range(len(made.curves["explained"])):
         for _ in range(RULES.round_epochs):
             train_epoch(stage, inputs)
@@ -151,7 +151,7 @@ def test_more_nodes_than_the_minimum_allows_are_refused(graph: Data) -> None:
 
 def test_the_core_alone_is_assigned(graph: Data) -> None:
     inputs = prepare(load_graph(unlabelled(graph)), "l1")
-    stage = start_stage_one(inputs, 8, LADDER[0].branches, RULES, 0)
+    stage = start_stage_one(inputs, 8, ENCODERS, RULES, 0)
     z, core, start = embed(stage, inputs), torch.arange(240) % 3 == 0, stage.prototypes.detach().clone()
     labels = read_pseudo_labels(z, stage.prototypes, stage.blocks, stage.settings, core)
     with torch.no_grad():
@@ -217,7 +217,7 @@ def test_a_value_that_one_node_dominates_is_not_published(graph: Data, sparse: b
     if not sparse:
         given.x = graph.x.to_dense()
     inputs = prepare(load_graph(unlabelled(given)), "l1")
-    stage = start_stage_one(inputs, 8, LADDER[0].branches, RULES, 0)
+    stage = start_stage_one(inputs, 8, ENCODERS, RULES, 0)
     labels = read_pseudo_labels(embed(stage, inputs), stage.prototypes, stage.blocks, stage.settings)
     x = graph.x.to_dense().numpy()
     x = x / np.maximum(x.sum(1, keepdims=True), 1e-12)

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.graphs import citation_graph
-from plgc.method import alternate, model_choice
+from plgc.method import alternate
 from plgc.method import settings as config
 from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings
@@ -22,19 +22,17 @@ from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError, PLGCError
 from plgc.runtime.files import WriteError
 
-EPOCHS = {"default": 3 + 4 * 3, "paper": 4 * 3}  # of the twins, and of all rounds
+EPOCHS = 4 * 3
 
 
 def quick(preset: str, **changes: Any) -> CondenseSettings:
     """A preset as it is, but small and short."""
     values = config.preset(preset).to_dict()
-    for rung in values["ladder"]:
-        for branch in rung["branches"]:
-            branch.update(hidden=12, width=8)
-    values["probe"].update(hidden=6, width=6)
-    values["pseudo_labels"].update(max_rounds=4, round_epochs=3, min_gain=0.0)
+    for branch in values["encoders"]:
+        branch.update(hidden=12, width=8)
+    values["pseudo_labels"].update(rounds=4, round_epochs=3)
     values["synthesis"].update(steps=5)
-    return CondenseSettings.from_dict({**values, "probe_epochs": 3, **changes})
+    return CondenseSettings.from_dict({**values, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +59,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list[i
             done.append(len(done))
             return real(*arguments)
 
-        for module in (alternate, model_choice):
-            monkeypatch.setattr(module, "train_epoch", train)
+        monkeypatch.setattr(alternate, "train_epoch", train)
         return done
 
     return arm
@@ -73,7 +70,7 @@ def stopped(graph: Data, **options: Any) -> None:
         condense(graph, **options)
 
 
-@pytest.mark.parametrize("case", ["default", "paper", "core", "merged", "min gain"])
+@pytest.mark.parametrize("case", ["default", "paper", "core", "merged"])
 def test_stopped_anywhere_the_bytes_are_those_of_an_undisturbed_run(
     graph: Data, case: str, tmp_path: Path, stop_after: Callable[[int | None], list[int]]
 ) -> None:
@@ -84,12 +81,10 @@ def test_stopped_anywhere_the_bytes_are_those_of_an_undisturbed_run(
     if case == "core":
         shown = graph.clone()
         shown.core_mask = torch.arange(120) < 90
-    if case == "min gain":
-        settings = CondenseSettings.from_dict({**settings.to_dict(), "pseudo_labels": {"round_epochs": 3}})
     options: dict[str, Any] = {"nodes": 10, "seed": 4, "settings": settings}
     whole = condense(shown, **options).to_bytes()
     options["checkpoint"] = tmp_path / "kept"
-    lives = (1, 2, 3, 2) if case == "min gain" else (1, 2, 2, 3, 1, 2)  # epochs of each; the first two with twins
+    lives = (1, 2, 2, 3, 1, 2)  # epochs of each
     for before in lives:
         done = stop_after(before)
         stopped(shown, **options)
@@ -97,7 +92,7 @@ def test_stopped_anywhere_the_bytes_are_those_of_an_undisturbed_run(
         assert len(list((tmp_path / "kept").iterdir())) == 1
     done = stop_after(None)
     assert condense(shown, **options).to_bytes() == whole
-    assert case == "min gain" or len(done) == EPOCHS[preset] - sum(lives)
+    assert len(done) == EPOCHS - sum(lives)
     assert list((tmp_path / "kept").iterdir()) == []  # it has ended well
 
 
@@ -127,7 +122,7 @@ def test_what_another_run_has_left_is_not_used(
         other = graph.clone()
         other.core_mask = torch.arange(120) < 90
     condense(other, **{**options, **changes}, progress=lambda message, *_: said.append(message))
-    assert len(done) == EPOCHS["paper"]
+    assert len(done) == EPOCHS
     assert said[0] == f"{tmp_path} has checkpoints of another graph, seed or setting only: starting from the beginning"
     assert left.read_bytes() == content
     assert list(tmp_path.iterdir()) == [left]
@@ -145,7 +140,7 @@ def test_a_damaged_checkpoint_is_not_used(
     left.write_bytes(content)
     done = stop_after(None)
     condense(graph, **options)
-    assert len(done) == EPOCHS["paper"]
+    assert len(done) == EPOCHS
 
 
 def test_it_is_said_where_a_run_goes_on(
@@ -273,13 +268,13 @@ def test_sources_keep_checkpoints_of_their_own(
         "plgc.sources.task.checkpoint_folder",
         lambda _, output: real(Path(f"{output}.checkpoint"), patience=0, pause=0),
     )
-    stop_after(EPOCHS["paper"] + 5)  # within the second source
+    stop_after(EPOCHS + 5)  # within the second source
     with pytest.raises(KeyboardInterrupt):
         plgc.condense_sources([graph, other], out, **options)
     assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "north.safetensors", "south.checkpoint"]
     done = stop_after(None)
     plgc.condense_sources([graph, other], out, **options)
-    assert len(done) == EPOCHS["paper"] - 5
+    assert len(done) == EPOCHS - 5
     for name in ("manifest.json", "north.safetensors", "south.safetensors"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(list(out.iterdir())) == 3
@@ -288,8 +283,6 @@ def test_sources_keep_checkpoints_of_their_own(
 @pytest.mark.parametrize(
     ("tensors", "values", "message"),
     [
-        ({}, {"phase": "later"}, "phase is 'later'"),
-        ({}, {"twin_epochs": "3"}, "twin_epochs is '3'"),
         ({}, {"curves": {"explained": 7}}, "curves.explained is 7"),
         ({}, {"curves": {"losses": []}}, "curves.'losses' is unknown"),
         ({}, {"who": 1}, "'who' is unknown"),

@@ -16,7 +16,6 @@ from plgc.method.settings import (
     Branch,
     CondenseSettings,
     PseudoLabelSettings,
-    Rung,
     SynthesisSettings,
     preset,
 )
@@ -55,18 +54,17 @@ def cases(kind: type, values: dict[str, list]) -> list:
                 "feature_mask": RATES,
             },
         ),
-        *cases(Rung, {"agreement": [-0.1, 1.1, NAN]}),
         *cases(
             PseudoLabelSettings,
             {
                 **dict.fromkeys(("learning_rate", "temperature", "epsilon", "tolerance"), NOT_POSITIVE),
-                **dict.fromkeys(("round_epochs", "max_rounds", "max_iterations"), BELOW_ONE),
-                **dict.fromkeys(("min_gain", "swap", "decorrelation", "refinements"), NEGATIVE),
+                **dict.fromkeys(("round_epochs", "rounds", "max_iterations"), BELOW_ONE),
+                **dict.fromkeys(("swap", "decorrelation", "refinements"), NEGATIVE),
                 "precision": ["float16", ""],
             },
         ),
         *cases(SynthesisSettings, {"start": ["mean", ""], "steps": NEGATIVE, "learning_rate": NOT_POSITIVE}),
-        *cases(CondenseSettings, {"scaling": ["L1", "rows"], "probe_epochs": BELOW_ONE}),
+        *cases(CondenseSettings, {"scaling": ["L1", "rows"], "min_cluster": BELOW_ONE}),
     ],
 )
 def test_a_value_out_of_range_is_named(kind: type, name: str, value: object) -> None:
@@ -91,19 +89,17 @@ def test_a_value_out_of_range_is_named(kind: type, name: str, value: object) -> 
                 "feature_mask": [0.0, 0.99],
             },
         ),
-        *cases(Rung, {"agreement": [0.0, 1.0]}),
         *cases(
             PseudoLabelSettings,
             {
                 **dict.fromkeys(("learning_rate", "temperature", "epsilon", "tolerance"), TINY),
-                **dict.fromkeys(("round_epochs", "max_rounds", "max_iterations"), ONE),
-                "min_gain": [0],
+                **dict.fromkeys(("round_epochs", "rounds", "max_iterations"), ONE),
                 "refinements": [0],
                 "precision": list(PRECISIONS),
             },
         ),
         *cases(SynthesisSettings, {"start": ["means", "nodes"], "steps": [0], "learning_rate": [1e-6]}),
-        *cases(CondenseSettings, {"scaling": list(SCALINGS), "probe_epochs": [1]}),
+        *cases(CondenseSettings, {"scaling": list(SCALINGS), "min_cluster": [1]}),
     ],
 )
 def test_values_at_the_edge_of_their_range_are_taken(kind: type, name: str, value: object) -> None:
@@ -128,14 +124,16 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         PseudoLabelSettings(swap=0.0, decorrelation=0.0)
     assert PseudoLabelSettings(swap=0.0, decorrelation=1.0).swap == 0
     assert PseudoLabelSettings(swap=1.0, decorrelation=0.0).decorrelation == 0
-    with pytest.raises(SettingError, match="branches is empty"):
-        Rung(branches=())
-    with pytest.raises(SettingError, match="ladder is empty"):
-        CondenseSettings(ladder=())
-    with pytest.raises(SettingError, match="last rung must have agreement 0"):
-        CondenseSettings(ladder=(Rung(TWO, 0.5),))
-    assert len(CondenseSettings(ladder=(Rung(TWO, 0.5), Rung((Branch(),), 0.0))).ladder) == 2
-    assert len(CondenseSettings(ladder=(Rung((Branch(),), 0.0),)).ladder) == 1
+    with pytest.raises(SettingError, match="every_round is set, but steps is 0"):
+        SynthesisSettings(every_round=True)
+    assert SynthesisSettings(every_round=True, steps=1).every_round
+    with pytest.raises(SettingError, match="encoders is empty"):
+        CondenseSettings(encoders=())
+
+
+def test_the_encoder_without_edges_comes_last() -> None:
+    assert CondenseSettings(encoders=TWO).branches == (*TWO, PLAIN)
+    assert CondenseSettings(encoders=TWO, plain=None).branches == TWO
 
 
 def test_a_cpu_computes_in_float32_alone(demo_graph: Data, tmp_path: Path) -> None:
@@ -177,8 +175,7 @@ def altered(settings: object, **given: object) -> Any:
 def all_changed() -> CondenseSettings:
     first, other = altered(Branch()), altered(altered(Branch()))
     unlike = altered(PLAIN, kind="gcn")
-    rungs = (altered(Rung(), branches=(first, other)), Rung((other,)))
-    return altered(CondenseSettings(), plain=replace(unlike, kind=PLAIN.kind), ladder=rungs)
+    return altered(CondenseSettings(), plain=replace(unlike, kind=PLAIN.kind), encoders=(first, other))
 
 
 def plain(value: object) -> object:
@@ -203,23 +200,18 @@ def test_missing_values_take_their_defaults() -> None:
     partial = CondenseSettings.from_dict({"synthesis": {"steps": 3}, "pseudo_labels": {"swap": 0.5}})
     assert partial.synthesis == replace(SynthesisSettings(), steps=3)
     assert partial.pseudo_labels == replace(PseudoLabelSettings(), swap=0.5)
-    short = CondenseSettings.from_dict({"ladder": [{"branches": [{"kind": "gin"}]}]})
-    assert short.ladder == (Rung((Branch(kind="gin"),)),)
-
-
-def test_a_rung_without_branches_takes_the_default_ones() -> None:
-    assert CondenseSettings.from_dict({"ladder": [{"agreement": 0.0}]}).ladder == (Rung(),)
+    short = CondenseSettings.from_dict({"encoders": [{"kind": "gin"}]})
+    assert short.encoders == (Branch(kind="gin"),)
 
 
 @pytest.mark.parametrize(
     ("values", "key"),
     [
-        ({"lader": []}, "lader"),
+        ({"encoder": []}, "encoder"),
         ({"pseudo_labels": {"epsilom": 0.1}}, "epsilom"),
         ({"synthesis": {"step": 1}}, "step"),
-        ({"ladder": [{"branches": [{}], "agrees": 0.0}]}, "agrees"),
-        ({"ladder": [{"branches": [{"heads": 2}]}]}, "heads"),
-        ({"probe": {"hiden": 2}}, "hiden"),
+        ({"encoders": [{"heads": 2}]}, "heads"),
+        ({"plain": {"hiden": 2}}, "hiden"),
     ],
 )
 def test_an_unknown_key_is_refused_by_name(values: dict, key: str) -> None:
@@ -247,12 +239,22 @@ def test_both_presets_exist_under_their_own_name() -> None:
 
 
 def test_the_paper_preset_is_the_literal_method() -> None:
-    """What the paper fixes: one encoder, no decorrelation, hard targets, learned prototypes."""
+    """What the paper fixes: one encoder, ℓ_swap alone, hard targets, learned prototypes, both stages in turns."""
     paper = preset("paper")
-    assert [len(rung.branches) for rung in paper.ladder] == [1]
+    assert len(paper.branches) == 1
+    assert paper.pseudo_labels.swap > 0
+    assert paper.pseudo_labels.temperature == 1
     assert paper.pseudo_labels.decorrelation == 0
     assert paper.pseudo_labels.hard_targets
     assert paper.pseudo_labels.refinements == 0
+    assert paper.synthesis.every_round
+
+
+@pytest.mark.parametrize("limit", [{"min_cluster": 2}, {"max_share": 0.5}])
+def test_limits_on_what_is_published_start_features_from_the_last_means(limit: dict[str, Any]) -> None:
+    synthesis = replace(preset("paper"), **limit).synthesis
+    assert (synthesis.start, synthesis.every_round) == ("means", False)
+    assert synthesis.steps == preset("paper").synthesis.steps
 
 
 @pytest.mark.parametrize("name", ["Paper", "", "fast"])

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from plgc.method.losses import standardize
-from plgc.method.model_choice import twin_agreement
-from plgc.method.stage_one import embed, spread_rows, unit_blocks
+from plgc.method.settings import PseudoLabelSettings
+from plgc.method.stage_one import embed, read_pseudo_labels, spread_rows, unit_blocks
 from plgc.sparse.inputs import Inputs
 from stages import begin, pseudo_labels
 
@@ -65,13 +67,21 @@ def test_learned_prototypes_are_kept_without_refinement(demo_inputs: Inputs) -> 
     assert torch.allclose(labels.vectors, unit_blocks(before, stage.blocks))
 
 
-def test_twins_agree_with_themselves_up_to_rotation() -> None:
+def test_without_balance_and_softness_it_is_k_means() -> None:
     generator = torch.Generator().manual_seed(0)
-    one = torch.randn(200, 6, generator=generator)
-    rotation = torch.linalg.qr(torch.randn(6, 6, generator=generator))[0]
-    assert twin_agreement(torch.cat([one, 3 * one @ rotation], 1), (6, 6)) == pytest.approx(1.0, abs=1e-5)
-    other = torch.randn(200, 6, generator=generator)
-    assert twin_agreement(torch.cat([one, other], 1), (6, 6)) < 0.2
+    points = F.normalize(torch.rand(300, 4, generator=generator, dtype=torch.float64), dim=1)
+    start = torch.cat([points[:5], torch.full((1, 4), -0.5, dtype=torch.float64)])  # the last is nearest to none
+    settings = PseudoLabelSettings(balanced=False, epsilon=1e-7, refinements=1)
+    labels = read_pseudo_labels(points, start.clone(), (4,), settings)
+    own = torch.cdist(points, start).argmin(1)
+    means = [points[own == k].mean(0) if (own == k).any() else old for k, old in enumerate(start)]
+    torch.testing.assert_close(labels.vectors, torch.stack([mean / mean.norm() for mean in means]))
+    assert labels.counts.tolist() == torch.bincount(own, minlength=6).tolist()
+    assert labels.counts[5] == 0
+    assert labels.counts[:5].max() > 1.5 * labels.counts[:5].min()
+    torch.testing.assert_close(labels.weights.sum(0), torch.tensor([1.0, 1, 1, 1, 1, 0], dtype=torch.float64))
+    balanced = read_pseudo_labels(points, start.clone(), (4,), replace(settings, balanced=True, epsilon=0.05))
+    assert balanced.counts[5] > 0
 
 
 def test_spread_rows_are_distinct_rows_even_among_duplicates() -> None:

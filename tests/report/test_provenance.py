@@ -39,7 +39,7 @@ def test_every_other_option(condensed: plgc.CondensedGraph) -> None:
 
 
 def test_notes_on_other_settings(condensed: plgc.CondensedGraph) -> None:
-    notes = command(replace(condensed, settings={**condensed.settings, "probe_epochs": 7}), "g", "x")[1]
+    notes = command(replace(condensed, settings={**condensed.settings, "plain": None}), "g", "x")[1]
     assert any("not the preset's own" in note for note in notes)
     assert any("halo" in note for note in command(replace(condensed, source={"nodes": 9, "halo": 2}), "g", "x")[1])
 

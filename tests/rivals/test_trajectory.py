@@ -11,12 +11,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.downstream.tasks.classifier import ClassifierSettings, train_on_condensed
+from plgc.downstream.tasks.classifier import ON_CONDENSED, ClassifierSettings, train_on_condensed
+from plgc.evaluation import scoring
+from plgc.evaluation.scoring import learn
 from plgc.graphs import TrainingLabels
+from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.rivals.trajectory import condense as trajectory
 from plgc.rivals.trajectory import experts as experts_module
 from plgc.rivals.trajectory import student
 from plgc.rivals.trajectory.condense import draw_start
+from plgc.rivals.trajectory.evaluator import published_evaluator
 from plgc.rivals.trajectory.experts import Weights, initial_weights, receptive_field
 from plgc.rivals.trajectory.gntk import Regression, regression
 from plgc.rivals.trajectory.settings import PUBLISHED, TrajectorySettings, published_settings
@@ -272,3 +276,42 @@ def test_refusals(graph: Data, labels: TrainingLabels) -> None:
             replace(SFGC, **wrong)
     with pytest.raises(SettingError, match="matching has diverged: the loss of iteration"):
         condense("sfgc", graph, labels, settings=replace(SFGC, student_rate=1e30))
+
+
+# The authors' own evaluators
+
+
+def test_evaluators_go_by_method_graph_and_size() -> None:
+    """Epochs, width, layers, dropout, learning rate and weight decay of the authors' test configurations."""
+    for method in ("sfgc", "geom"):
+        assert published_evaluator(method, "Cora", 70) == ClassifierSettings(600, 256, 2, 0.0, 1e-3, 1e-3)
+        assert published_evaluator(method, "cora", 140) == ClassifierSettings(600, 256, 2, 0.0, 1e-2, 5e-4)
+        assert published_evaluator(method, "citeseer", 60) == ClassifierSettings(1000, 256, 2, 0.0, 1e-3, 5e-4)
+        assert published_evaluator(method, "cora", 64) == published_evaluator(method, "cora", 70)
+        assert published_evaluator(method, "my graph", 60) == published_evaluator(method, "citeseer", 60)
+        assert published_evaluator(method, "flickr", 223).dropout == 0.6
+    assert published_evaluator("sfgc", "citeseer", 30) == ClassifierSettings(1000, 256, 2, 0.3, 3e-3, 5e-3)
+    assert published_evaluator("geom", "citeseer", 30).epochs == 500
+    assert published_evaluator("sfgc", "ogbn-arxiv", 454).learning_rate == 1e-3
+    assert published_evaluator("geom", "ogbn-arxiv", 454) == ClassifierSettings(300, 256, 2, 0.0, 1e-2, 1e-3)
+
+
+def test_files_are_scored_by_the_evaluator_of_their_own_authors(
+    graph: Data, made: dict[str, plgc.CondensedGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[ClassifierSettings] = []
+
+    def train(*arguments: Any, settings: ClassifierSettings = ON_CONDENSED, **how: Any) -> Any:
+        used.append(settings)
+        return train_on_condensed(*arguments, **how, settings=replace(settings, epochs=2))
+
+    monkeypatch.setattr(scoring, "train_on_condensed", train)
+    named = graph.clone()
+    named.name = "cora"
+    case = draw_case(named, Protocol(), 0)
+    twin = replace(made["sfgc"], features=made["sfgc"].features + 0.01)
+    for files in (["sfgc"], ["geom"], ["random"], ["sfgc", "random"]):
+        learn(files[0], case, [made[name] for name in files])
+    learn("sfgc", case, [made["sfgc"], twin])
+    small = published_evaluator("sfgc", "cora", KEPT)
+    assert used == [small, small, ON_CONDENSED, ON_CONDENSED, published_evaluator("sfgc", "cora", 2 * KEPT)]

@@ -26,7 +26,7 @@ from mutations import HUGE, change_header, change_json, damage, forge, odd_value
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings
 from plgc.graphs import check_structure, citation_graph, load_graph, save_npz
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals.methods import condense_with
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.container import container_bytes
@@ -41,8 +41,8 @@ SECONDS = 10.0  # of computing that one file may take
 MEMORY = 600 * 2**20  # that all of them together may add to what the process needs
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=4, width=4),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
+    encoders=(Branch(hidden=4, width=4),),
+    pseudo_labels=PseudoLabelSettings(rounds=1, round_epochs=2),
 )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import plgc
 from plgc.graphs import citation_graph
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.runtime.errors import ArtifactError
 from plgc.sources.names import source_names
 from quick import PLAIN
@@ -31,8 +31,8 @@ WRITERS = {
 }
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=4, width=4),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
+    encoders=(Branch(hidden=4, width=4),),
+    pseudo_labels=PseudoLabelSettings(rounds=1, round_epochs=2),
 )
 
 

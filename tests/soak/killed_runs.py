@@ -40,14 +40,12 @@ RIVAL = GradientSettings(epochs=40, outer_steps=4, inner_steps=3, hidden=16, adj
 def settings(name: str) -> CondenseSettings:
     """One of the presets with narrow encoders, so that a run takes a second or so."""
     values = preset(name).to_dict()
-    for rung in values["ladder"]:
-        for branch in rung["branches"]:
-            branch.update(hidden=24, width=16)
-    values["probe"].update(hidden=16, width=16)
+    for branch in values["encoders"]:
+        branch.update(hidden=24, width=16)
     if values["plain"] is not None:
         values["plain"].update(hidden=24, width=16)
-    values["pseudo_labels"].update(min_gain=0.0, round_epochs=6)
-    return CondenseSettings.from_dict({**values, "probe_epochs": 20})
+    values["pseudo_labels"].update(round_epochs=6)
+    return CondenseSettings.from_dict(values)
 
 
 def make(name: str, checkpoint: Any) -> CondensedGraph:

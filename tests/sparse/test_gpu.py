@@ -17,7 +17,7 @@ import plgc
 from plgc.cli import main
 from plgc.evaluation.theory import diagnose
 from plgc.graphs import citation_graph, save_npz
-from plgc.method import alternate, model_choice, stage_one
+from plgc.method import alternate, stage_one
 from plgc.method import sinkhorn as sinkhorn_module
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import embed, start_stage_one, train_epoch
@@ -149,8 +149,7 @@ def test_a_run_that_was_stopped_goes_on(
         return train_epoch(*arguments)  # pyright: ignore
 
     with monkeypatch.context() as patch:
-        for module in (alternate, model_choice):
-            patch.setattr(module, "train_epoch", stopping)
+        patch.setattr(alternate, "train_epoch", stopping)
         with pytest.raises(KeyboardInterrupt):
             plgc.condense(graph, nodes=30, seed=1, device="cuda", checkpoint=tmp_path / "kept")
     said: list[str] = []

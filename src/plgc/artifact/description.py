@@ -34,7 +34,7 @@ class ChosenRecord:
     """What our own method chose from the graph, as far as it is read again."""
 
     branches: tuple[BranchRecord, ...] = ()
-    agreement: float | None = None
+    agreement: float | None = None  # of twin encoders, in files of version 0.2.0 and before
     batch_nodes: Positive | Absent = ABSENT
 
 

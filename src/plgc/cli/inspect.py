@@ -19,6 +19,7 @@ EXAMPLES = examples(
     "plgc inspect cora.safetensors --graph cora --theory",
 )
 VACUOUS = "vacuous"
+DEVIATIONS = ("epsilon", "net_epsilon")
 CHANNEL_WORDS = {"edges": "with edges", "plain": "without"}
 RECORDED = (  # shown as the file has it
     *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
@@ -206,8 +207,8 @@ def _targets(result: dict[str, Any]) -> dict[str, str]:
 def theory_text(theory: dict[str, Any]) -> str:
     """A diagnosis of :mod:`plgc.evaluation.theory` as text: the bound, then what is measured on halves of clusters."""
     sizes, compared, enough = theory["sizes"], theory["compared"], theory["sufficient_size"]
-    promised = theory["promised"]
-    epsilon = [value for count, value in zip(sizes, theory["epsilon"], strict=True) if count >= 2]
+    promised, directions = theory["promised"], theory["directions"]
+    epsilon, net = ([v for count, v in zip(sizes, theory[key], strict=True) if count >= 2] for key in DEVIATIONS)
     vacuous = f"{VACUOUS} for {promised['vacuous']} of {compared}, as no distance exceeds {theory['span']:.3g}"
     reached = f"{theory['sufficient_clusters']} of {compared} clusters have it"
     pairs = {
@@ -217,6 +218,8 @@ def theory_text(theory: dict[str, Any]) -> str:
         "noise σ": f"{theory['sigma']:.3g} (estimated from below)",
         "separation Δ": f"{theory['gap']:.3g} between the two closest means",
         "deviation ε_k": f"{min(epsilon):.3g} to {max(epsilon):.3g}" + (f"; {vacuous}" if promised["vacuous"] else ""),
+        "by Lemmas 1, 2": f"{min(net):.3g} to {max(net):.3g}, over a net of at most 5^{theory['width']} directions",
+        "one direction": f"{directions['t_max']:.3g} at most between two halves (t_k of Lemma 2)",
         "sufficient s_k": "none, two means coincide"
         if enough is None
         else f"{enough} for ε <= Δ/{theory['beta']:g}; {reached}",
@@ -235,6 +238,7 @@ def _halves_rows(theory: dict[str, Any]) -> list[list[str]]:
     halves, forms = theory["promised_halves"], (theory["raw"], theory["normalized"])
     bound = halves["epsilon_max"] if halves["epsilon_max"] < theory["span"] else None
     within = f"{VACUOUS} for {halves['vacuous']}" if halves["vacuous"] else "all"
+    along, likely = theory["directions"], f"{100 * (1 - theory['delta']):g} %"
     inner = VACUOUS if halves["interior_radius"] is None else "all"
 
     def row(name: str, promised: str, key: str, style: str, suffix: str = "") -> list[str]:
@@ -242,6 +246,8 @@ def _halves_rows(theory: dict[str, Any]) -> list[list[str]]:
 
     return [
         ["", "promised", "raw mean", "normalised"],
+        ["Lemma 2: within t_k, widest direction", likely, f"{along['widest']} of {theory['compared']}", ""],
+        ["Lemma 2: within t_k, mean to mean", likely, f"{along['between']} of {along['pairs']}", ""],
         row("(i) farthest from its centre", _value(bound), "distance_max", ".3g"),
         row("(i) median distance", "", "distance_median", ".3g"),
         row("(i) clusters within ε_A + ε_B", within, "within_bound", "d", f" of {theory['compared']}"),

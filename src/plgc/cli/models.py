@@ -62,6 +62,7 @@ METRICS = {  # JSON name: label, digits
     "nmi": ("NMI", 3),
     "ari": ("ARI", 3),
 }
+WAYS = {"learned": "our head, its learned part alone", "parts": "our head, X, ÂX and Â²X beside"}
 
 
 @dataclass(frozen=True)
@@ -279,7 +280,7 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     metrics = [name for name in METRICS if name in result]
     rows: list[list[str]] = [["", *(METRICS[name][0] for name in metrics)]]
     entries: dict[str, dict[str, Any]] = {result["method"]: result}
-    entries |= {"its learned part alone": result["learned"]} if result.get("learned") else {}
+    entries |= {words: found for way, words in WAYS.items() if (found := result.get(way))}
     entries |= {name.replace("_", " "): scores for name, scores in result["controls"].items()}
     for name, scores in entries.items():
         rows.append([name, *(spread(scores.get(metric), METRICS[metric][1]) for metric in metrics)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +23,9 @@ PARTS = {
     "propagated_2": True,  # Â²X
 }
 
+# Class probabilities [N, C] from an embedding [N, d], labelled nodes [L], their classes [L], and C.
+OwnHead = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+
 
 class Embedder:
     """A frozen model that embeds graphs: a rebuilt backbone, the hidden layer of a classifier, or a control.
@@ -35,6 +38,7 @@ class Embedder:
         gnn: the frozen GNN.
         uses_edges: False for an embedding of the features alone: the head is then given no Â either, and what it
             predicts does not depend on the edges.
+        own_head: the head that the method's authors train; None where there is ours alone.
     """
 
     num_features: int
@@ -42,6 +46,7 @@ class Embedder:
     parts: Mapping[str, int]
     gnn: GNN
     uses_edges: bool = True
+    own_head: OwnHead | None = None
 
     @property
     def device(self) -> torch.device:

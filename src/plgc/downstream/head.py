@@ -2,7 +2,7 @@
 
 A head's map is a log-linear pool of logistic regressions on different parts of the embedding, whose weights are settled
 by evidence (:mod:`plgc.downstream.weighing`): a weighted sum of linear maps is one linear map again. Every method and
-every control in our tables is scored with this head.
+every control in our tables is scored with this head; those with a classifier of their own also with that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""An embedding that is computed once and scored several times: by itself, and what of it was learned."""
+"""Three ways to score what a method has learned; its embedding is computed once for all of them.
+
+A record has the metrics of each way under its own prefix:
+
+- none: as the method's authors evaluate it. Ours: as shipped, our head on the whole embedding. A classifier: its own
+  last layer. CTGC: its own logistic regression. For links nobody has a way of their own: our pair head on what was
+  learned.
+- ``learned_``: our head on what was learned, alone: for ours that is the file alone, for a classifier the last hidden
+  layer.
+- ``parts_``: our head on what was learned, with X, ÂX and Â²X beside it, as ours is shipped.
+
+A way that would repeat another is left out. Controls have learned nothing, and have the first way only.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +19,12 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from plgc.downstream.backbone import BESIDE
+from plgc.downstream.backbone import BESIDE, beside_input
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.tasks.classifier import Classifier
 from plgc.sparse.inputs import Inputs
+
+Ways = dict[str, Embedder]  # by prefix
 
 
 class KeptEmbedding(Embedder):
@@ -29,20 +44,39 @@ class KeptEmbedding(Embedder):
     def embed(self, graph: Inputs) -> Tensor:
         """The embedding of every node, or these parts of it, [N, Σ parts]."""
         if self._last is None or self._last[0] is not graph:
-            self._last = graph, self._columns(self.embedder.embed(graph))
+            self._last = graph, self._made(graph, self.embedder.embed(graph))
         return self._last[1]
 
-    def _columns(self, embedding: Tensor) -> Tensor:
+    def _made(self, graph: Inputs, embedding: Tensor) -> Tensor:
         pieces = embedding.split(list(self.embedder.parts.values()), dim=1)
         kept = [piece for name, piece in zip(self.embedder.parts, pieces, strict=True) if name in self.parts]
         return embedding if len(kept) == len(pieces) else torch.cat(kept, dim=1)
 
 
-Kept = tuple[KeptEmbedding, KeptEmbedding | None]
+class WithPlainParts(KeptEmbedding):
+    """An embedding with X, ÂX and Â²X beside it, kept for the last graph."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        super().__init__(embedder)
+        self.parts = {**self.parts, **dict.fromkeys(BESIDE, embedder.num_features)}
+
+    def _made(self, graph: Inputs, embedding: Tensor) -> Tensor:
+        return beside_input(graph, embedding)
 
 
-def with_learned_part(embedder: Embedder) -> Kept:
-    """An embedding, and what of it was learned, without X, ÂX and Â²X beside it; None where that is all, or nothing."""
-    whole = KeptEmbedding(embedder)
-    learned = [name for name in whole.parts if name not in BESIDE]
-    return whole, KeptEmbedding(whole, learned) if 0 < len(learned) < len(whole.parts) else None
+def ways_of(model: Embedder, task: str = "node") -> Ways:
+    """The ways to score a model in a task, by their prefix (see the module).
+
+    The first way is the model itself where its authors have a head of their own, or where there is no other way.
+    """
+    shipped = any(name in BESIDE for name in model.parts)
+    learned = [name for name in model.parts if name not in BESIDE]
+    if task == "cluster" or not learned:
+        return {"": KeptEmbedding(model)}
+    full = KeptEmbedding(model) if shipped else WithPlainParts(model)
+    alone = KeptEmbedding(full, learned)
+    if shipped:
+        return {"": full, "learned_": alone}
+    if task == "node" and (isinstance(model, Classifier) or model.own_head is not None):
+        return {"": model, "learned_": alone, "parts_": full}
+    return {"": alone, "parts_": full}

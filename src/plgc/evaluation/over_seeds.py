@@ -50,8 +50,9 @@ def evaluate(
         :data:`CONTROLS`, which also has its main metric's numbers at the top; ``claims``, the difference to each of
         them with its interval (:mod:`plgc.evaluation.claims`); ``answers``, for nodes, how many were scored, scores by
         class, confusion and calibration (:func:`plgc.downstream.tasks.answers.describe_answers`); ``learned``, those
-        of the head for nodes on what was learned alone, without X, ÂX and Â²X, or None; ``head``, what the head for
-        nodes settled about parts and smoothing, and in words; and how it was measured.
+        of our head for nodes on what was learned alone, and ``parts``, those with X, ÂX and Â²X beside it
+        (:mod:`plgc.evaluation.kept`), None where that is what was scored; ``head``, what the head for nodes settled
+        about parts and smoothing, and in words; and how it was measured.
 
     Example:
         >>> import plgc
@@ -83,6 +84,7 @@ def evaluate(
         "split": runs.split,
         **summary["plgc"],
         "learned": summary.get("learned"),
+        "parts": summary.get("parts"),
         "controls": {name: {**summary[name][main], **summary[name]} for name in CONTROLS},
         "claims": {name: runs.claim("plgc", name).to_dict() for name in CONTROLS},
         "answers": describe_answers(runs.answers["plgc"], graph) if task == "node" else None,

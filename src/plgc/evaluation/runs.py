@@ -12,9 +12,8 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.answers import Answers, joined
-from plgc.downstream.tasks.classifier import Classifier
 from plgc.evaluation.claims import Claim, claim, node_differences
-from plgc.evaluation.kept import KeptEmbedding, with_learned_part
+from plgc.evaluation.kept import KeptEmbedding, ways_of
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import bare_graph
@@ -73,7 +72,8 @@ class Runs:
     Attributes:
         protocol: what they were given.
         graphs: with the split of each seed.
-        metrics: by model, the metrics of every seed; the files are ``plgc``, what they have learned alone ``learned``.
+        metrics: by model, the metrics of every seed; the files are ``plgc``, and ``learned`` and ``parts``
+            where these are other ways to score them.
         answers: by model, the predictions of every seed; empty but for nodes.
         settled: what the files' heads for nodes settled, by seed.
     """
@@ -189,11 +189,9 @@ def _cases(graph: Data, protocol: Protocol, seed: int, seen: Seen, cross_validat
 
 
 def _files_models(ours: Embedder, task: str) -> dict[str, Embedder]:
-    """The model of the files, and what of it was learned."""
-    if task != "node" or isinstance(ours, Classifier):
-        return {"plgc": ours}
-    whole, learned = with_learned_part(ours)
-    return {"plgc": whole} if learned is None else {"plgc": whole, "learned": learned}
+    """The model of the files in every way that nodes are scored: ``plgc``, ``learned`` and ``parts``."""
+    ways = ways_of(ours, task) if task == "node" else {"": ours}
+    return {prefix.rstrip("_") or "plgc": model for prefix, model in ways.items()}
 
 
 def common_seen(condensed: Sequence[CondensedGraph]) -> Seen:

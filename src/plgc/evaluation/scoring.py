@@ -1,9 +1,13 @@
-"""Make a model of what a method may see in a case, and score it: classify nodes, predict links or find clusters."""
+"""Make a model of what a method may see in a case, and score it: classify nodes, predict links or find clusters.
+
+:mod:`plgc.evaluation.kept` has the three ways in which every method is scored.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from torch_geometric.data import Data
 
@@ -19,6 +23,8 @@ from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
 from plgc.downstream.tasks.node import fit_head_on
 from plgc.downstream.tasks.whole_link import train_whole_link
+from plgc.evaluation.kept import Ways
+from plgc.graphs.attributes import attribute
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.rivals.controls import LearnOptions, validation_score
@@ -45,7 +51,7 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
         if record is None or record.reference is None:
             raise SettingError(f"{method} needs a condensed graph, and none was given")
         return load(record.reference)(case, options)
-    how = {"kind": options.kind, "seed": options.seed, "device": options.device}
+    how: dict[str, Any] = {"kind": options.kind, "seed": options.seed, "device": options.device}
     made_by = METHODS.get(condensed[0].method)
     if len(condensed) == 1 and made_by is not None and made_by.rebuild is not None:
         return load(made_by.rebuild)(condensed[0], **how)
@@ -54,6 +60,9 @@ def learn(method: str, case: Case, condensed: Sequence[CondensedGraph] = (), *, 
     if options.combine is not None or options.weights is not None:
         raise SettingError("combine and weights are for files with pseudo-labels: those with labels are put together")
     whole = put_together(condensed)
+    own = made_by.evaluator if made_by is not None and {part.method for part in condensed} == {made_by.name} else None
+    if own is not None:
+        how["settings"] = load(own)(condensed[0].method, attribute(case.graph, "name") or "", whole.num_nodes)
     prepared = options.prepared or PreparedGraphs()
     score = validation_score(case, whole.scaling, options.device, prepared, options.metric)
     return train_on_condensed(whole, **how, score=score)
@@ -72,6 +81,7 @@ def score(
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
+    Nodes are classified by the authors' own head or classifier where the model has one, else by ours.
     ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
     nodes has settled (:attr:`plgc.downstream.head.Head.settled`), and the node task's predictions are appended to
     ``answers``.
@@ -94,6 +104,15 @@ def score(
     return score_clusters(found, node_labels(case.graph))
 
 
+def score_ways(
+    ways: Ways, case: Case, task: str, *, prepared: PreparedGraphs | None = None, **how: Any
+) -> dict[str, float]:
+    """Metrics of every way to score a model, each under the prefix of its way; ``how`` goes to :func:`score`."""
+    prepared = prepared or PreparedGraphs()
+    scores = {prefix: score(model, case, task, prepared=prepared, **how) for prefix, model in ways.items()}
+    return {f"{prefix}{name}": value for prefix, found in scores.items() for name, value in found.items()}
+
+
 def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str = "cpu") -> dict[str, float]:
     """Link prediction by a GCN trained end to end on the training edges."""
     assert case.split is not None
@@ -107,6 +126,10 @@ def _answer_nodes(
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
+    if learned.own_head is not None:
+        probability = learned.own_head(learned.embed(inputs), clean, y[clean], num_classes(case.graph))
+        answers = answers_on(probability.cpu(), case.graph, on)
+        return answers, answers.metrics()
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
         head = fit_head_on(

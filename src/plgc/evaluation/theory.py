@@ -5,14 +5,12 @@ with probability 1 − δ every mean ȳ_k of s_k points is within ε_k of μ_k, 
 nearest to their own ȳ_k, and (iii) the ȳ_k stay apart. True centres are unknown on a real graph. There, each cluster is
 cut into random halves: the mean of one is used as μ_k, the mean of the other as the pseudo-label ỹ_k. If both are
 within their bounds, they differ by at most ε_A + ε_B, each with its own half's size, and (ii) and (iii) follow with
-that sum as ε.
+that sum as ε. The formulas are in :mod:`plgc.evaluation.bounds`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,20 +18,10 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings, reconstruct
+from plgc.evaluation.bounds import deviation, directional_deviation, net_deviation, promise, sufficient_size
+from plgc.evaluation.diagnosis import Diagnosis, Directions, Observation
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
-
-
-def deviation(sigma: float, width: int, clusters: int, sizes: Tensor, delta: float) -> Tensor:
-    """ε_k = 4σ √((d + ln(2K/δ)) / s_k) for every cluster size s_k; infinite for an empty cluster."""
-    return 4 * sigma * ((width + math.log(2 * clusters / delta)) / sizes.double()).sqrt()
-
-
-def sufficient_size(sigma: float, gap: float, width: int, clusters: int, delta: float, beta: float) -> float:
-    """The s_k that makes ε_k = Δ/β: 16 σ²β²/Δ² · (d + ln(2K/δ)). Infinite where two centres coincide (Δ = 0)."""
-    if gap == 0:
-        return math.inf
-    return 16 * (sigma * beta / gap) ** 2 * (width + math.log(2 * clusters / delta))
 
 
 def cluster_means(points: Tensor, assignment: Tensor, clusters: int) -> Tensor:
@@ -47,9 +35,15 @@ def estimate_sigma(points: Tensor, assignment: Tensor, means: Tensor) -> float:
 
     A sub-Gaussian variable's variance is at most σ², so this estimates σ from below: bounds that use it are optimistic.
     """
+    return widest_direction(points, assignment, means)[0]
+
+
+def widest_direction(points: Tensor, assignment: Tensor, means: Tensor) -> tuple[float, Tensor]:
+    """σ̂ and the unit vector [d] along which points scatter that much around the means of their clusters."""
     residual = points - means[assignment]
     freedom = max(1, points.shape[0] - means.shape[0])
-    return math.sqrt(max(0.0, float(torch.linalg.eigvalsh(residual.t() @ residual / freedom)[-1])))
+    values, vectors = torch.linalg.eigh(residual.t() @ residual / freedom)
+    return math.sqrt(max(0.0, float(values[-1]))), vectors[:, -1]
 
 
 def separation(centres: Tensor) -> float:
@@ -138,14 +132,15 @@ def measure(
     z, own = points[kept], (compared.cumsum(0) - 1)[assignment[kept]]
     means = cluster_means(z, own, count)
     width, span = points.shape[1], 2 * float(points.norm(dim=1).max())
-    sigma, gap = estimate_sigma(z, own, means), separation(means)
+    (sigma, widest), gap = widest_direction(z, own, means), separation(means)
     epsilon = deviation(sigma, width, clusters, sizes, delta)
     enough = sufficient_size(sigma, gap, width, clusters, delta, beta)
 
     first = split_halves(own, count, torch.Generator().manual_seed(seed))
     centres, raw = (cluster_means(z[half], own[half], count) for half in (first, ~first))
-    parts = (torch.bincount(own[half], minlength=count) for half in (first, ~first))
-    bound = torch.stack([deviation(sigma, width, 2 * clusters, part, delta) for part in parts]).sum(0)  # 2K means
+    parts = torch.stack([torch.bincount(own[half], minlength=count) for half in (first, ~first)])
+    bound = deviation(sigma, width, 2 * clusters, parts, delta).sum(0)  # 2K means
+    pairs = parts.prod(0) / parts.sum(0)  # ȳ_A − ȳ_B scatters by σ² (1/s_A + 1/s_B)
     promised = promise(bound, separation(centres), span)
     z, own = z[~first], own[~first]
     inner = interior(z, own, centres, promised.interior_radius or 0.0)
@@ -163,7 +158,8 @@ def measure(
         sigma=sigma,
         gap=gap,
         span=span,
-        epsilon=[value if math.isfinite(value) else None for value in epsilon.tolist()],
+        epsilon=_finite(epsilon),
+        net_epsilon=_finite(net_deviation(sigma, width, clusters, sizes, delta)),
         sufficient_size=math.ceil(enough) if math.isfinite(enough) else None,
         sufficient_clusters=int((sizes[compared] >= enough).sum()),
         promised=promise(epsilon[compared], gap, span),
@@ -171,17 +167,27 @@ def measure(
         points=len(z),
         interior=int(inner.sum()),
         core=int(core.sum()),
+        directions=_along(raw - centres, means, widest, directional_deviation(sigma, pairs, delta)),
         raw=_observe(raw, centres, bound, z, own, inner, core),
         normalized=_observe(unit_blocks(raw, blocks), centres, bound, z, own, inner, core),
     )
 
 
-def promise(epsilon: Tensor, gap: float, span: float) -> Promise:
-    """What the theorem promises for deviations ε_k, centres Δ = ``gap`` apart, and points at most ``span`` apart."""
-    largest = float(epsilon.max())
-    radius = gap / 2 - largest
-    sound = radius > 0
-    return Promise(largest, int((epsilon >= span).sum()), radius if sound else None, 2 * radius if sound else None)
+def _along(difference: Tensor, means: Tensor, widest: Tensor, t: Tensor) -> Directions:
+    """|uᵀ(ȳ_A − ȳ_B)| against t_k, in directions u that do not depend on how the clusters were cut into halves."""
+    product = difference @ means.t()
+    towards = (product.diagonal()[:, None] - product).abs() <= t[:, None] * torch.cdist(means, means)
+    count = len(means)
+    return Directions(
+        t_max=float(t.max()),
+        widest=int(((difference @ widest).abs() <= t).sum()),
+        pairs=count * (count - 1),
+        between=int(towards.sum()) - int(towards.diagonal().sum()),
+    )
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _observe(
@@ -205,58 +211,3 @@ def _check(delta: float, beta: float) -> None:
         raise SettingError(f"delta is {delta}: it is a probability of failure, above 0 and below 1")
     if not 2 < beta < math.inf:
         raise SettingError(f"beta is {beta}: it must be above 2, or (1 − 2/β)Δ is no separation at all")
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What the theorem promises; None where the bound is vacuous."""
-
-    epsilon_max: float  # ε_max
-    vacuous: int  # clusters whose ε_k is at least the largest possible distance
-    interior_radius: float | None  # Δ/2 − ε_max
-    separation: float | None  # Δ − 2ε_max, at least (1 − 2/β)Δ where every cluster has the sufficient size
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What is measured with the second halves' means, raw or normalised, as pseudo-labels ỹ_k."""
-
-    distance_median: float  # of ‖ỹ_k − μ_k‖
-    distance_max: float
-    within_bound: int  # clusters where it is at most ε_A + ε_B
-    interior_recovered: int  # interior points that are nearest to their own ỹ_k
-    core_recovered: int  # the same of points within Δ/2 of their centre
-    recovered: int  # the same of all points
-    separation: float  # min ‖ỹ_k − ỹ_ℓ‖
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The bound and the observation, as plain values."""
-
-    nodes: int  # N, embedded and assigned
-    width: int  # d
-    clusters: int  # K
-    compared: int  # clusters of two nodes or more; the others appear in sizes and epsilon only
-    empty: int
-    single: int
-    delta: float  # δ
-    beta: float  # β
-    sizes: list[int]  # s_k
-    sigma: float  # σ̂, from below
-    gap: float  # Δ̂, the smallest distance between two means
-    span: float  # the largest possible distance between two points, or means of points
-    epsilon: list[float | None]  # ε_k; None for an empty cluster
-    sufficient_size: int | None  # the s_k that gives ε_k ≤ Δ/β; None where Δ = 0
-    sufficient_clusters: int  # compared clusters that have it
-    promised: Promise  # for the whole clusters
-    promised_halves: Promise  # for their halves: ε_A + ε_B in place of ε_k, Δ between the first halves' means
-    points: int  # in the second halves
-    interior: int  # how many of them are interior
-    core: int  # how many of them are within Δ/2 of their centre: the interior if ε were 0
-    raw: Observation  # with the raw mean for ỹ_k: what the proof is about
-    normalized: Observation  # with one unit vector per block: what the theorem says, and what the file holds
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plgc.downstream.embedder import Embedder
-from plgc.evaluation.kept import with_learned_part
-from plgc.evaluation.scoring import learn, score, score_whole_link
+from plgc.evaluation.kept import KeptEmbedding, Ways, ways_of
+from plgc.evaluation.over_seeds import CONTROLS
+from plgc.evaluation.scoring import learn, score, score_ways, score_whole_link
 from plgc.experiments.calls import condense_calls
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
@@ -31,6 +31,7 @@ class RunOptions:
     Attributes:
         records: the file of records.
         store: the folder of condensed graphs; None to condense anew for every cell.
+        reuse: whose graphs are kept there: ``all``, or ``supervised`` methods, whose key has the labels.
         device: where to compute.
         threads: CPU threads of each process.
     """
@@ -39,6 +40,7 @@ class RunOptions:
     store: Path | None
     device: str = "cpu"
     threads: int = 1
+    reuse: str = "all"
 
 
 def run_cell(cell: Cell, options: RunOptions) -> dict[str, Any]:
@@ -73,7 +75,8 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
     """
     method, device = method_named(cell.method), options.device
     made, outcomes, record, edges_cut = list[Condensation](), list[dict[str, float]](), dict[str, Any](), None
-    if options.store is None:
+    store = options.store if options.reuse == "all" or method.supervised else None
+    if store is None:
         shared = SharedGraph(shared.graph)  # every cell does everything anew
     shared.keep_only(_embedding_key(cell))
     for label_seed in cell.label_seeds:
@@ -81,14 +84,13 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
         if method.condenses and (method.supervised or not made):
             calls, edges_cut = condense_calls(cell, case)
             checkpoints = options.records.parent / "checkpoints"
-            made = [condense_once(options.store, call, device, checkpoints) for call in calls]
+            made = [condense_once(store, call, device, checkpoints) for call in calls]
         reset_peak_memory(device)
-        start = time.perf_counter()
-        outcomes.append(_score(cell, case, made, shared, device))
+        metrics, cost = _score(cell, case, made, shared, device)
+        outcomes.append(metrics)
         record = record or {
             "clean_labels": None if case.clean is None or cell.task != "node" else case.clean.numel(),
-            "learn_seconds": time.perf_counter() - start,
-            "learn_peak_memory_bytes": peak_memory(device),
+            **cost,
             **(_cost(made) if made else {}),
         }
     values = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
@@ -101,16 +103,23 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
     }
 
 
-def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str) -> dict[str, float]:
-    """Metrics of one label draw; of a backbone with other parts also those of the learned parts by themselves."""
+def _score(
+    cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedGraph, device: str
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Metrics of one label draw in every way (:mod:`plgc.evaluation.kept`), and the cost of learning and the first."""
+    start = time.perf_counter()
+
+    def cost() -> dict[str, Any]:
+        return {"learn_seconds": time.perf_counter() - start, "learn_peak_memory_bytes": peak_memory(device)}
+
     if cell.method == "whole" and cell.task == "link":
-        return score_whole_link(case, seed=cell.seed, device=device)
+        return score_whole_link(case, seed=cell.seed, device=device), cost()
     if case.seen is not shared.graph or case.visible is not shared.graph:
         shared = SharedGraph(case.graph)  # of this draw alone
     common: dict[str, Any] = {"seed": cell.seed, "prepared": shared.prepared}
 
-    def learned() -> Embedder:
-        return learn(
+    def ways() -> Ways:
+        model = learn(
             cell.method,
             case,
             [one.condensed for one in made],
@@ -122,13 +131,14 @@ def _score(cell: Cell, case: Case, made: Sequence[Condensation], shared: SharedG
             combine=cell.combine,
             **common,
         )
+        return {"": KeptEmbedding(model)} if cell.method in CONTROLS else ways_of(model, cell.task)
 
-    if cell.task != "node" or method_named(cell.method).supervised:
-        return score(learned(), case, cell.task, **common)
-    whole, part = shared.embeddings(_embedding_key(cell), lambda: with_learned_part(learned()))
-    metrics = score(whole, case, cell.task, **common)
-    alone = {} if part is None else score(part, case, cell.task, **common)
-    return metrics | {f"learned_{name}": value for name, value in alone.items()}
+    of_all_draws = cell.task == "node" and not method_named(cell.method).supervised
+    models = shared.embeddings(_embedding_key(cell), ways) if of_all_draws else ways()
+    metrics = score(models[""], case, cell.task, **common)
+    others = {prefix: model for prefix, model in models.items() if prefix}
+    spent = cost()
+    return metrics | score_ways(others, case, cell.task, **common), spent
 
 
 def _embedding_key(cell: Cell) -> Cell:

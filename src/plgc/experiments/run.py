@@ -51,7 +51,7 @@ def run_experiment(
     if experiment.pending:
         raise SettingError(f"{experiment.name} cannot be run yet: {experiment.pending}")
     check_writable(options.records)
-    options = options if experiment.reuse else replace(options, store=None)
+    options = replace(options, store=None if experiment.reuse == "none" else options.store, reuse=experiment.reuse)
     if options.store is not None:
         check_writable(options.store / "any.safetensors")
     report = progress or silent

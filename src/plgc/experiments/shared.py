@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch_geometric.data import Data
 
-from plgc.evaluation.kept import Kept
+from plgc.evaluation.kept import Ways
 from plgc.graphs.catalog import get_graph
 from plgc.graphs.load import load_graph
 from plgc.sparse.prepared import PreparedGraphs
@@ -24,13 +24,13 @@ class SharedGraph:
 
     graph: Data
     prepared: PreparedGraphs = field(default_factory=PreparedGraphs)
-    _embeddings: dict[Hashable, Kept] = field(default_factory=dict)  # at most one
+    _embeddings: dict[Hashable, Ways] = field(default_factory=dict)  # at most one
 
     def keep_only(self, key: Hashable) -> None:
         """Forget an embedding with another key: it would take memory from what comes next."""
         self._embeddings = {own: kept for own, kept in self._embeddings.items() if own == key}
 
-    def embeddings(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+    def embeddings(self, key: Hashable, make: Callable[[], Ways]) -> Ways:
         """The result of ``make``, which is called unless the last request had this key."""
         self.keep_only(key)
         if key not in self._embeddings:

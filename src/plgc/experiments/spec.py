@@ -22,6 +22,7 @@ from plgc.runtime.errors import SettingError
 T = TypeVar("T")
 # Digits shown of every metric.
 METRICS = {"accuracy": 1, "macro_f1": 1, "auroc": 3, "ap": 3, "nmi": 3, "ari": 3, "auc": 3, "tpr": 3, "edges_cut": 1}
+REUSE = ("all", "supervised", "none")
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ class Experiment:
         levels: the values of each of :data:`LEVELS` that varies. None among the ``shots``: all training labels.
         across: the level whose values are the columns of the table; None gives one value a row, beside the paper's.
         against: references that count beside the controls in "− best of all", which a table then shows.
-        reuse: whether several cells may use one condensed graph; if not, every cell condenses anew.
+        reuse: which methods may use a condensed graph that was made before, one of :data:`REUSE`; others condense anew
+            for every cell.
         costly: the part of the grid that a method runs which needs minutes or hours a cell.
         pending: what is still missing before it can run; None once it can.
     """
@@ -144,7 +146,7 @@ class Experiment:
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     across: str | None = None
     against: tuple[str, ...] = ()
-    reuse: bool = True
+    reuse: str = "all"
     costly: Mapping[str, CostlyPart] = field(default_factory=dict)
     pending: str | None = None
 
@@ -167,6 +169,7 @@ class Experiment:
                 require_once(presets, "presets")
                 for preset in presets:
                     require(preset in PRESETS, f"unknown preset {preset!r}: choose {', '.join(PRESETS)}")
+        require(self.reuse in REUSE, f"reuse is {self.reuse!r}: choose {', '.join(REUSE)}")
         Protocol(self.task)
 
     def metric_of(self, graph: str) -> str:

@@ -1,4 +1,4 @@
-"""The alternation of the paper's Figure 2: rounds of stage I, each followed by stage II."""
+"""The alternation of the paper's Figure 2: rounds of stage I, each or the last of them followed by stage II."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
-from plgc.method.model_choice import choose_encoders
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
@@ -29,8 +28,7 @@ def alternate(
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
-    X' carries over from round to round where it starts from random nodes, as in the paper. Where it starts from the
-    assignment means, which the next round would replace, it is made after the last round only.
+    X' is made after the last round or, on request, moved after every round and carried over to the next.
 
     Args:
         graph: what to train on.
@@ -41,12 +39,10 @@ def alternate(
         stage_two: False trains the encoders alone, as a reference to compare with.
     """
     rules, curves = settings.pseudo_labels, run.curves
-    every_round = settings.synthesis.start == "nodes"
-    encoders = choose_encoders(graph, settings, seed, run)
-    encoders = encoders if settings.plain is None else (*encoders, settings.plain)
-    stage = start_stage_one(graph.reference, count, encoders, rules, seed)
+    every_round = settings.synthesis.every_round
+    stage = start_stage_one(graph.reference, count, settings.branches, rules, seed)
     stage.in_batches = graph.batch_nodes is not None
-    run.resume("rounds", stage)
+    run.resume(stage)
     while True:
         # Stage I: train θ' and the prototypes, then read the pseudo-labels from the balanced assignment.
         while len(curves.pseudo_label_loss) < (len(curves.explained) + 1) * rules.round_epochs:
@@ -55,7 +51,7 @@ def alternate(
         labels = graph.round_labels(stage)
         curves.explained.append(labels.explained)
         run.report(f"stage I, round {len(curves.explained)}: pseudo-labels explain {labels.explained:.1%}")
-        last = len(curves.explained) == rules.max_rounds or _settled(curves.explained, rules.min_gain)
+        last = len(curves.explained) == rules.rounds
         if graph.sampled and (last or every_round):
             labels = graph.all_labels(stage)
         # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
@@ -70,8 +66,3 @@ def alternate(
             curves.synthesis_loss.extend(losses)
         if last:
             return Condensation(stage, labels, run.features)
-
-
-def _settled(explained: list[float], min_gain: float) -> bool:
-    """The label-free stopping rule: the last round made the pseudo-labels explain hardly more than before."""
-    return min_gain > 0 and len(explained) > 1 and explained[-1] - explained[-2] < min_gain

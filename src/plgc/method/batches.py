@@ -18,7 +18,7 @@ from torch import Tensor
 from plgc.graphs.features import row_entries
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
-from plgc.method.stage_one import SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
+from plgc.method.stage_one import EMPTY, SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
 from plgc.sparse.adjacency import build_adjacency
@@ -29,7 +29,7 @@ from plgc.sparse.locality import local_order
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little
 SMALLEST = 1_024
-WHOLE = 32_768  # nodes up to which a graph is trained on whole, on a CPU with a memory limit and for the model choice
+WHOLE = 32_768  # nodes up to which a graph is trained on whole, on a CPU with a memory limit
 ROWS = 16_384  # rows that are assigned at a time
 PROGRAM = 512 << 20  # bytes in use before a graph is loaded
 
@@ -60,11 +60,6 @@ class TrainingGraph:
     def sampled(self) -> bool:
         """Whether a round's pseudo-labels are found on a sample of the nodes."""
         return self.batch_nodes is not None or self.inputs.num_nodes > SAMPLE
-
-    @property
-    def for_model_choice(self) -> TrainingGraph:
-        """The graph that encoders are chosen on: the whole graph, unless it is large."""
-        return TrainingGraph(self.inputs) if self.inputs.num_nodes <= WHOLE else self
 
     def next_batch(self, generator: torch.Generator) -> Inputs:
         """The graph of the next epoch."""
@@ -105,8 +100,9 @@ class TrainingGraph:
             residual += (embedding[rows] - found.vectors[hard]).pow(2).sum()
             weights[rows] = plan
         mass = weights.sum(0)
-        weights /= mass
-        vectors = unit_blocks(weights.t() @ embedding, stage.blocks)
+        weights /= mass.clamp(min=EMPTY)
+        means = unit_blocks(weights.t() @ embedding, stage.blocks)
+        vectors = torch.where(mass[:, None] > EMPTY, means, found.vectors)
         centred = len(own) - len(own) * embedding[own].mean(0).pow(2).sum()  # rows have unit length
         return PseudoLabels(vectors, weights, counts, 1 - float(residual / centred), mass)
 
@@ -160,15 +156,13 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    plain = () if settings.plain is None else (settings.plain,)
-    nodes, ladder = inputs.num_nodes, [(*rung.branches, *plain) for rung in settings.ladder]
-    step = max(_step_bytes(branches, inputs.num_features, count, settings) for branches in ladder)
+    nodes, branches = inputs.num_nodes, settings.branches
+    step = _step_bytes(branches, inputs.num_features, count, settings)
     graph = PROGRAM + _graph_bytes(inputs)
     in_batches = inputs.device.type == "cpu" and nodes > WHOLE
     if graph + nodes * step <= memory and not in_batches:
         return None
-    width = max(sum(branch.width for branch in branches) for branches in ladder)
-    hidden = max(branch.hidden for branches in ladder for branch in branches)
+    width, hidden = sum(branch.width for branch in branches), max(branch.hidden for branch in branches)
     ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # assignment and embedding of all nodes
     step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
     fits = (memory - graph) // step // BLOCK * BLOCK

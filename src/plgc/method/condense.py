@@ -88,7 +88,7 @@ def condense(
             threads=threads,
             **({} if batch is None else {"batch": batch}),
         )
-        run = Run(chosen.pseudo_labels.max_rounds, progress or silent, file)
+        run = Run(chosen.pseudo_labels.rounds, progress or silent, file)
         if batch is not None:
             run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
@@ -108,7 +108,6 @@ def condense(
         settings=chosen.to_dict(),
         chosen={
             "branches": [asdict(branch) for branch in made.stage.branches],
-            "agreement": run.agreement,
             **({} if batch is None else {"batch_nodes": batch}),
         },
         curves=asdict(run.curves),

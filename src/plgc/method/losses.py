@@ -41,7 +41,7 @@ def swapped_prediction_loss(
     in_batches: bool = False,
     fixed_iterations: bool = False,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """ℓ_swap: each view predicts the other view's balanced assignment (eqs. 4 and 5).
+    """ℓ_swap: each view predicts the other view's assignment (eqs. 4 and 5), balanced by default.
 
     Args:
         first: one view.
@@ -85,7 +85,7 @@ def _target(
     in_batches: bool,
     fixed_iterations: bool,
 ) -> tuple[Tensor, Tensor]:
-    """q, the balanced assignment of a view with these logits, and its potential."""
+    """q, the assignment of a view with these logits, and its potential."""
     rules = settings.sinkhorn_rules(settings.temperature)
     if fixed_iterations:
         assert before is not None

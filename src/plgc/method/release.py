@@ -155,7 +155,7 @@ def privatise(
 
     Rows of X' are clipped to the ℓ2 norm C = ``clip``, then get noise N(0, (σC)²) with σ = ``noise``; unit vectors of Ỹ
     get N(0, σ²) and are scaled to unit length again; counts get N(0, σ²), are rounded, and are at least the file's
-    ``min_cluster``. Loss curves, the twins' agreement, the edge count and the fingerprint are left out; the node count
+    ``min_cluster``. Loss curves, the edge count and the fingerprint are left out; the node count
     becomes the sum of the noisy counts.
 
     Args:

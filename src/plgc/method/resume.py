@@ -7,7 +7,6 @@ A resumed run ends with the same bytes as one that was never stopped: everything
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Literal
 
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from plgc.method.stage_one import StageOne
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.progress import Progress, silent
-from plgc.runtime.schema import Count, read
+from plgc.runtime.schema import read
 
 VIEWS = 2
 
@@ -33,9 +32,6 @@ class Curves:
 class RunRecord:
     """What a checkpoint says of a run, beside its tensors; the attributes of :class:`Run` explain it."""
 
-    phase: Literal["", "twins", "rounds"] = ""
-    twin_epochs: Count = 0
-    agreement: float | None = None
     curves: Curves = field(default_factory=Curves)
 
 
@@ -43,9 +39,6 @@ class Run:
     """How far a condensation has come.
 
     Attributes:
-        phase: ``twins`` (the model choice) or ``rounds``.
-        twin_epochs: epochs that the twin encoders have been trained.
-        agreement: of the twins, once they are compared.
         curves: of the rounds so far; their lengths are the numbers of finished epochs and rounds.
         features: X' after the last finished round, where it carries over to the next.
     """
@@ -55,10 +48,9 @@ class Run:
         self.tensors, values = self.file.load() or ({}, {})
         with self.file.resuming():
             saved = read(RunRecord, values)
-        self.phase, self.twin_epochs, self.agreement = saved.phase, saved.twin_epochs, saved.agreement
         self.curves = saved.curves
         self.features: Tensor | None = self.tensors.pop("features", None)
-        if epochs := self.twin_epochs + len(self.curves.pseudo_label_loss):
+        if epochs := len(self.curves.pseudo_label_loss):
             self.report(f"resuming after epoch {epochs}, from {self.file.path}")
         elif self.file.path is not None and self.file.others():
             other = "checkpoints of another graph, seed or setting only: starting from the beginning"
@@ -68,9 +60,9 @@ class Run:
         """Report a message with the rounds that are finished."""
         self.progress(message, len(self.curves.explained), self.rounds)
 
-    def resume(self, phase: str, stage: StageOne) -> StageOne:
-        """Begin a phase with a stage that has just been started, from the checkpoint if it was saved in this phase."""
-        if self.tensors and self.phase == phase:
+    def resume(self, stage: StageOne) -> StageOne:
+        """Begin with a stage that has just been started, from the checkpoint if there is one."""
+        if self.tensors:
             with self.file.resuming():
                 restore(stage, self.tensors)
                 if self.features is not None and len(self.features) != len(stage.prototypes):
@@ -78,15 +70,13 @@ class Run:
             self.tensors = {}
             if self.features is not None:
                 self.features = self.features.to(stage.prototypes.device)
-        self.phase = phase
         return stage
 
     def save(self, stage: StageOne) -> None:
         """Write a checkpoint, if one is due."""
         if self.file.due():
             tensors = state(stage) | ({} if self.features is None else {"features": self.features})
-            values = {name: getattr(self, name) for name in ("phase", "twin_epochs", "agreement")}
-            self.file.save(tensors, {**values, "curves": asdict(self.curves)})
+            self.file.save(tensors, {"curves": asdict(self.curves)})
 
 
 def state(stage: StageOne) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ from plgc.sparse.inputs import Inputs
 QUANTA = 1 << 28  # of a squared distance: 2^31 of them, at most 4 each, still add up within 64 bits
 SAMPLE = 32_768  # nodes that the losses see in an epoch: more cost time and teach little
 SMALL = 1_024  # nodes that they see at least, where a graph has as many
+EMPTY = 1e-6  # nodes: a prototype with less than this is nearest to none, and stays where it is
 DRAWN_ON_CPU = 1 << 18  # edges up to which views are drawn on the CPU even for a GPU, so that both see the same
 
 
@@ -213,7 +214,8 @@ class PseudoLabels:
 
     Attributes:
         vectors: Ỹ, one unit vector per block, [K, d].
-        weights: how much of each pseudo-label every node carries, columns summing to one, [N, K].
+        weights: how much of each pseudo-label every node carries, columns summing to one, [N, K]; without balance, a
+            column may be 0.
         counts: nodes per pseudo-label after rounding, s_k, [K].
         explained: share of the embeddings' variance that the pseudo-labels explain: the label-free score.
         mass: nodes per pseudo-label before rounding, Σ_n q_nk, [K].
@@ -240,7 +242,7 @@ def read_pseudo_labels(
     settings: PseudoLabelSettings,
     core: Tensor | None = None,
 ) -> PseudoLabels:
-    """Pseudo-labels of an embedding: alternate the balanced assignment and its means.
+    """Pseudo-labels of an embedding: alternate the assignment, balanced by default, and its means.
 
     Args:
         embedding: Z, [N, d].
@@ -260,7 +262,8 @@ def read_pseudo_labels(
     for repeat in range(settings.refinements):
         if repeat > 0:
             assignment = sinkhorn(embedding @ vectors.t(), **rules, potential=assignment.potential)
-        vectors = unit_blocks(assignment.plan.t() @ embedding, blocks)
+        means = unit_blocks(assignment.plan.t() @ embedding, blocks)
+        vectors = torch.where(assignment.plan.sum(0)[:, None] > EMPTY, means, vectors)
     prototypes.copy_(vectors)
     mass = assignment.plan.sum(0)
     hard = assignment.hard
@@ -268,7 +271,7 @@ def read_pseudo_labels(
     residual = (embedding - vectors[hard]).pow(2).sum()
     variance = (embedding - embedding.mean(0)).pow(2).sum()
     explained = 1.0 - float(residual / variance) if variance > 0 else 0.0  # of nodes that are all embedded alike
-    return PseudoLabels(vectors, assignment.plan.div_(mass), counts, explained, mass)
+    return PseudoLabels(vectors, assignment.plan.div_(mass.clamp(min=EMPTY)), counts, explained, mass)
 
 
 @torch.no_grad()

@@ -31,14 +31,14 @@ def synthesise(
     """X' [K, f] for these pseudo-labels, and the distance ‖ỹ_k − z_k‖² after every step.
 
     Args:
-        features: X' of the round before; None in the first. It is not used where X' starts from assignment means.
+        features: X' of the round before, to go on from; None to start.
         stage: encoders θ'.
         inputs: the graph.
         labels: Ỹ and the assignment.
         settings: of stage II.
         allowed: which values may be published, bool [K, f]; the others are 0. None: all.
     """
-    if features is None or settings.start == "means":
+    if features is None:
         features = start_features(inputs, labels, settings, stage)
     features = features if allowed is None else features * allowed
     features, losses = refine_features(features, stage, inputs, labels, settings)

@@ -29,6 +29,7 @@ from torch import Tensor
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.features import to_scipy
 from plgc.rivals.frame import RivalRun
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
@@ -38,6 +39,7 @@ CHUNK = 1024  # rows of distances held at a time
 
 def condense_by_coarsening(run: RivalRun) -> CondensedGraph:
     """Contract heavy edges until K supernodes are left. Nothing in it is random: the seed is only recorded."""
+    run = with_chosen_scaling(run)
     bare, labels, count = run.graph, run.labels, run.nodes
     x = scale_rows(bare.x.to(torch.float32), run.scaling)
     group = coarsen(bare.edge_index, bare.num_nodes, count, edge_weight=bare.edge_weight, features=x)

@@ -31,13 +31,13 @@ from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
 from plgc.method.stage_one import StageOne, embed
 from plgc.rivals.frame import accuracy_on
-from plgc.runtime.errors import LabelError, SettingError
+from plgc.rivals.scaling import TRIED
+from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.runtime.progress import silent
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 from plgc.sparse.prepared import PreparedGraphs
 
 CONTROL_WIDTH = 512
-TRIED = ("none", "l1")  # scalings of rows that end-to-end training tries beside ``auto``
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def train_stage_one(
     bare = bare_graph(source, condensable=False)
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
-    run = Run(settings.pseudo_labels.max_rounds, silent)
+    run = Run(settings.pseudo_labels.rounds, silent)
     graph = TrainingGraph(prepare(bare, scaling, device))
     return alternate(graph, count, settings, seed, run, stage_two=False).stage, scaling
 
@@ -168,7 +168,12 @@ def train_whole(case: Case, options: LearnOptions) -> Classifier:
     train, y = case.given.train.to(options.device), case.given.y.to(options.device)
     best, best_score = None, float("-inf")
     for scaling in dict.fromkeys((_features(case)[1], *TRIED)):
-        inputs = prepared.inputs(case.seen, scaling, options.device)
+        try:
+            inputs = prepared.inputs(case.seen, scaling, options.device)
+        except GraphError:
+            if best is None:
+                raise
+            continue  # raw values that are too large or too small to compute with
         score = validation_score(case, scaling, options.device, prepared, options.metric)
         model = train_classifier(
             inputs.x,

@@ -20,6 +20,7 @@ from plgc.downstream.tasks.classifier import train_classifier
 from plgc.graphs.attributes import attribute
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.rivals.frame import RivalRun, accuracy_on
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import scale_rows
 
@@ -30,6 +31,7 @@ def condense_by_choice(run: RivalRun) -> CondensedGraph:
     The method's name is the rule, ``random``, ``herding`` or ``kcenter``, with ``-labelfree`` where labels are only
     attached afterwards. The seed is that of the random choice, or of the GCN.
     """
+    run = with_chosen_scaling(run)
     rule, _, variant = run.method.partition("-")
     labels, bare = run.labels, run.graph
     y = None if variant == "labelfree" else labels.y

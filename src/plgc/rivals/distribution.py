@@ -25,6 +25,7 @@ from plgc.graphs.catalog import normalised
 from plgc.method.encoder import glorot
 from plgc.rivals.coreset import class_counts, kcenter_nodes
 from plgc.rivals.frame import RivalRun
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.runtime.optimizer_state import pack, unpack
 from plgc.runtime.options import check_ranges
 from plgc.runtime.schema import Count, read
@@ -77,6 +78,8 @@ def condense_by_distribution(run: RivalRun) -> CondensedGraph:
     X' starts as the training nodes that k-center finds in each class's propagated features, so that there are at most
     as many as have a label. The seed draws the networks, and the GCNs that are trained for the validation accuracy.
     """
+    if normalised(run.graph.name) not in PUBLISHED:
+        run = with_chosen_scaling(run)
     run = run.using(run.settings or published_settings(run.graph.name))
     settings: DistributionSettings = run.settings
     labels, adjacency, device = run.labels, run.inputs.adjacency, run.device

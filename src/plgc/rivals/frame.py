@@ -47,6 +47,7 @@ class RivalRun:
         folder: where checkpoints go; None keeps none.
         settings: a dataclass of the caller's own settings; None for the published ones.
         split: of the graph that the labels come from.
+        chosen: what was chosen before the rival began, as plain values.
         files: the checkpoints of the run.
     """
 
@@ -61,6 +62,7 @@ class RivalRun:
     folder: str | os.PathLike[str] | None = None
     settings: Any = None
     split: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = field(default_factory=dict)
     files: list[Checkpoint] = field(default_factory=list)
 
     def using(self, settings: Any) -> RivalRun:
@@ -168,7 +170,7 @@ class RivalRun:
             settings={"method": self.method, **about, **_plain(self.settings)},
             nodes_requested=self.nodes,
             source={"nodes": bare.num_nodes, "edges": bare.edge_index.shape[1], "features": bare.x.shape[1]},
-            chosen=dict(chosen or {}),
+            chosen={**self.chosen, **(chosen or {})},
             curves={name: list(values) for name, values in (curves or {}).items()},
             fingerprint=self.fingerprint,
             method=self.method,

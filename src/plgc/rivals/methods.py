@@ -37,6 +37,8 @@ class Method:
         condenser: of a method that has its own frame, as ours has: ``condenser(graph, nodes=…, seed=…, …)``.
         rebuild: ``rebuild(condensed, kind=…, seed=…, device=…)`` trains a model on one of its files. None for the usual
             way: a backbone where the file has pseudo-labels, a classifier where it has labels.
+        evaluator: ``evaluator(method, graph, nodes)`` gives the settings of the classifier that its authors train on
+            its files, for a graph's name and a number of nodes. None for those of most papers (``ON_CONDENSED``).
         reference: of a method that does not condense: ``reference(case, options)`` gives the model that is scored.
         supervised: whether it reads training labels before the head, or instead of one.
         sized: whether its result depends on the number of synthetic nodes.
@@ -49,6 +51,7 @@ class Method:
     loop: Function | None = None
     condenser: Function | None = None
     rebuild: Function | None = None
+    evaluator: Function | None = None
     reference: Function | None = None
     supervised: bool = False
     sized: bool = True
@@ -89,6 +92,7 @@ CHOICE = "plgc.rivals.coreset:condense_by_choice"
 PARTITION = "plgc.rivals.partition:condense_by_partition"
 GRADIENTS = "plgc.rivals.gradient.condense:condense_by_gradients"
 TRAJECTORIES = "plgc.rivals.trajectory.condense:condense_by_trajectories"
+OWN_EVALUATOR = "plgc.rivals.trajectory.evaluator:published_evaluator"
 CONTROLS = "plgc.rivals.controls"
 
 TABLE = (
@@ -121,8 +125,10 @@ TABLE = (
     long_supervised("dc-graph", "gradients matched, the graph ignored (DC-Graph)", GRADIENTS),
     long_supervised("gcond-x", "gradients matched, no edges (GCond-X)", GRADIENTS),
     long_supervised("gcond", "gradients matched, edges learned (GCond)", GRADIENTS),
-    long_supervised("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES),
-    long_supervised("geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES),
+    long_supervised("sfgc", "training trajectories matched (SFGC)", TRAJECTORIES, evaluator=OWN_EVALUATOR),
+    long_supervised(
+        "geom", "trajectories matched, easy ones first, soft labels (GEOM)", TRAJECTORIES, evaluator=OWN_EVALUATOR
+    ),
     supervised("whole", "a GCN trained on the whole graph", reference=f"{CONTROLS}:train_whole", sized=False),
     supervised(
         "whole_mlp",

@@ -28,6 +28,7 @@ from plgc.graphs.catalog import normalised
 from plgc.rivals.clustering import cluster, spectral_embedding
 from plgc.rivals.coreset import class_shares
 from plgc.rivals.frame import RivalRun
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import check_ranges
 from plgc.sparse.adjacency import propagate
@@ -112,7 +113,7 @@ def condense_by_partition(run: RivalRun) -> CondensedGraph:
     Nodes are divided among the classes in proportion; there are at most as many as have a training label. The seed
     draws the starting points and the augmentation.
     """
-    labels = run.labels
+    labels, run = run.labels, with_chosen_scaling(run)
     run = run.using(run.settings or published_settings(run.method, run.graph.name, run.nodes, labels.train.numel()))
     settings, generator = run.settings, torch.Generator().manual_seed(run.seed)
     y = labels.y[labels.train].to(run.device)

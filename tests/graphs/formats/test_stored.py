@@ -19,7 +19,7 @@ from community_graphs import CommunityGraph, write_community_graph
 from plgc.graphs import citation_graph, load_graph, save_npz, save_stored
 from plgc.graphs.formats import npz
 from plgc.graphs.formats.arrays import graph_to_arrays
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
 from plgc.sparse.inputs import fingerprint
@@ -27,8 +27,8 @@ from quick import PLAIN
 
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=16, width=8),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=4),
+    encoders=(Branch(hidden=16, width=8),),
+    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=4),
 )
 
 

@@ -14,14 +14,14 @@ from plgc.evaluation.over_seeds import evaluate
 from plgc.graphs import citation_graph, load_graph, split_edges, training_edges, training_subgraph, unseen_subgraph
 from plgc.graphs.attributes import Seen
 from plgc.graphs.views.inductive import induced_subgraph, training_digest
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.runtime.errors import GraphError
 from quick import PLAIN
 
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=16, width=16),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=1, round_epochs=2),
+    encoders=(Branch(hidden=16, width=16),),
+    pseudo_labels=PseudoLabelSettings(rounds=1, round_epochs=2),
 )
 
 

@@ -1,20 +1,22 @@
 """The downstream model of CTGC (:mod:`plgc.rivals.ctgc.condense`): a GNN on (X', A') that learns to find each node's
-centroid. A linear head on its output does the rest.
+centroid. A linear head on its output does the rest, the authors' own (:mod:`plgc.rivals.ctgc.probe`) or ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.downstream.embedder import Embedder
+from plgc.downstream.embedder import Embedder, OwnHead
 from plgc.downstream.tasks.classifier import condensed_adjacency
 from plgc.method.encoder import GNN
 from plgc.rivals.ctgc.losses import match_loss
+from plgc.rivals.ctgc.probe import linear_probe
 from plgc.rivals.ctgc.settings import CTGCSettings
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.inputs import Inputs
@@ -28,6 +30,7 @@ class RebuiltCTGC(Embedder):
     num_features: int
     scaling: str
     parts: Mapping[str, int]
+    own_head: OwnHead | None
 
     @torch.no_grad()
     def embed(self, graph: Inputs) -> Tensor:
@@ -62,4 +65,5 @@ def rebuild_ctgc(condensed: CondensedGraph, kind: str = "gcn", seed: int = 0, de
             loss.backward()
             optimizer.step()
     gnn.eval().requires_grad_(False)
-    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, {"learned": width})
+    head = partial(linear_probe, seed=seed)
+    return RebuiltCTGC(gnn, condensed.num_features, condensed.scaling, {"learned": width}, head)

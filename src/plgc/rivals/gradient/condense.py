@@ -19,11 +19,13 @@ import torch
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.tasks.classifier import ON_CONDENSED
+from plgc.graphs.catalog import normalised
 from plgc.rivals.frame import RivalRun
 from plgc.rivals.gradient import settings as config
 from plgc.rivals.gradient.loop import Matching, State, adam
 from plgc.rivals.gradient.matching import MatchingTask, PairAdjacency, pose_task
 from plgc.rivals.gradient.settings import GradientSettings
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.sparse.adjacency import build_adjacency
 
 SAVE_EVERY = 20  # epochs between two checkpoints
@@ -36,6 +38,8 @@ def condense_by_gradients(run: RivalRun) -> CondensedGraph:
     it is the last of the epochs that classify the training nodes best. The seed draws the first features, the models
     and the training nodes of a step.
     """
+    if normalised(run.graph.name) not in config.PUBLISHED:
+        run = with_chosen_scaling(run)
     run = run.using(run.settings or config.published_settings(run.method, run.graph.name, run.scaling))
     settings: GradientSettings = run.settings
     generator = torch.Generator().manual_seed(run.seed)

@@ -25,8 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.catalog import normalised
 from plgc.rivals.coreset import class_output, kcenter_nodes
 from plgc.rivals.frame import RivalRun
+from plgc.rivals.scaling import with_chosen_scaling
 from plgc.rivals.trajectory import settings as config
 from plgc.rivals.trajectory.experts import Trajectories, Weights, easy_first, receptive_field, train_experts
 from plgc.rivals.trajectory.gntk import regression
@@ -49,6 +51,8 @@ def condense_by_trajectories(run: RivalRun) -> CondensedGraph:
     X' starts from training nodes (k-center, class by class), so that there are at most as many as have a label.
     Validation labels, where there are any, choose the iteration.
     """
+    if (run.method, normalised(run.graph.name)) not in config.PUBLISHED:
+        run = with_chosen_scaling(run)
     run = run.using(run.settings or config.published_settings(run.method, run.graph.name, run.nodes))
     labels, device = run.labels, run.inputs.device
     output = class_output(run)
