@@ -144,10 +144,16 @@ def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int)
     y = node_labels(graph)
     if "train_mask" not in graph:
         raise LabelError("the graph has no training mask: load it with plgc.load_graph, which makes one")
-    if shots is not None:
-        return draw_shots(y, graph["train_mask"], shots, seed, attribute(graph, "class_names")), False
-    if labels is not None:
-        return draw_labels(y, graph["train_mask"], labels, seed), False
+    try:
+        if shots is not None:
+            return draw_shots(y, graph["train_mask"], shots, seed, attribute(graph, "class_names")), False
+        if labels is not None:
+            return draw_labels(y, graph["train_mask"], labels, seed), False
+    except LabelError as error:
+        if not attribute(graph, "split_generated", False):
+            raise
+        kept = "the generated split keeps labels back to validate and test; a model from 'plgc train' uses every label"
+        raise LabelError(f"{error} ({kept})") from error
     labelled = ((y >= 0) & graph["train_mask"]).nonzero().flatten()
     if len(labelled) == 0:
         raise LabelError("none of the graph's training nodes has a label")
