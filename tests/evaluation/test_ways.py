@@ -22,7 +22,7 @@ from plgc.evaluation.over_seeds import CONTROLS, evaluate
 from plgc.evaluation.scoring import learn, score, score_ways
 from plgc.graphs import citation_graph, load_graph
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings, Rung
+from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals.ctgc.probe import linear_probe
 from plgc.rivals.methods import condense_with
 from plgc.sparse.adjacency import build_adjacency
@@ -32,8 +32,8 @@ from quick import PLAIN
 NODES = 150
 QUICK = CondenseSettings(
     plain=PLAIN,
-    ladder=(Rung((Branch(hidden=16, width=16),)),),
-    pseudo_labels=PseudoLabelSettings(max_rounds=2, round_epochs=5),
+    encoders=(Branch(hidden=16, width=16),),
+    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=5),
 )
 PLAIN_PARTS = {"x": 40, "propagated_1": 40, "propagated_2": 40}
 

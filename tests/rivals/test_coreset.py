@@ -18,6 +18,7 @@ from plgc.graphs.bare import bare_graph
 from plgc.rivals.coreset import class_output, class_shares, herding_nodes, kcenter_nodes, random_nodes
 from plgc.rivals.frame import RivalRun
 from plgc.runtime.errors import LabelError, SettingError
+from plgc.sparse.inputs import scale_rows
 from quick_rivals import KEPT, NODES, condense
 
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=8)
@@ -212,8 +213,7 @@ def test_errors_name_the_value_and_the_way_out() -> None:
 
 def chosen_nodes(condensed: plgc.CondensedGraph, graph: Data) -> list[int]:
     """Which nodes of the graph they are, found by their features."""
-    x = graph["x"].to_dense()
-    scaled = x / x.sum(1, keepdim=True)
+    scaled = scale_rows(graph["x"].to_dense(), condensed.scaling)
     distance = torch.cdist(condensed.features, scaled, compute_mode="donot_use_mm_for_euclid_dist")
     assert float(distance.min(1).values.max()) < 1e-6
     found = distance.argmin(1).tolist()
@@ -254,7 +254,8 @@ def test_dense_features_without_weights(weighted: Data) -> None:
     plain = weighted.clone()
     plain.x = weighted["x"].to_dense()
     del plain.edge_weight
-    condensed, with_weights = (condense("random", one, training_labels(weighted)) for one in (plain, weighted))
+    given = training_labels(weighted, validate=False)
+    condensed, with_weights = (condense("random", one, given) for one in (plain, weighted))
     assert condensed.edge_weight is None
     assert torch.allclose(condensed.features, with_weights.features)
     assert torch.equal(condensed.edge_index, with_weights.edge_index)  # pyright: ignore

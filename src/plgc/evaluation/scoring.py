@@ -77,14 +77,15 @@ def score(
     on: str = "test",
     prepared: PreparedGraphs | None = None,
     settled: dict[str, float] | None = None,
+    head: HeadSettings | None = None,
     answers: list[Answers] | None = None,
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
     Nodes are classified by the authors' own head or classifier where the model has one, else by ours.
     ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
-    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), and the node task's predictions are appended to
-    ``answers``.
+    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), which is trained by the settings ``head``. The node
+    task's predictions are appended to ``answers``.
     """
     prepared = prepared or PreparedGraphs()
     if task == "link":
@@ -95,7 +96,7 @@ def score(
         return score_links(head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
-        found, metrics = _answer_nodes(learned, case, inputs, on, {} if settled is None else settled)
+        found, metrics = _answer_nodes(learned, case, inputs, on, {} if settled is None else settled, head)
         if answers is not None:
             answers.append(found)
         return metrics
@@ -120,7 +121,12 @@ def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str
 
 
 def _answer_nodes(
-    learned: Embedder, case: Case, inputs: Inputs, on: str, settled: dict[str, float]
+    learned: Embedder,
+    case: Case,
+    inputs: Inputs,
+    on: str,
+    settled: dict[str, float],
+    settings: HeadSettings | None = None,
 ) -> tuple[Answers, dict[str, float]]:
     """Predictions for the nodes to be scored, and their metrics."""
     if case.clean is None:
@@ -132,9 +138,8 @@ def _answer_nodes(
         return answers, answers.metrics()
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
-        head = fit_head_on(
-            embedding, learned.parts, inputs, case.graph, case.clean, case.validate, uses_edges=learned.uses_edges
-        )
+        seen = {"uses_edges": learned.uses_edges}
+        head = fit_head_on(embedding, learned.parts, inputs, case.graph, case.clean, case.validate, settings, **seen)
         settled.update(head.settled)
         answers = answers_on(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
         return answers, answers.metrics()

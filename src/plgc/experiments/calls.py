@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plgc.experiments.grid import Cell
 from plgc.experiments.store import CondenseCall
+from plgc.experiments.variants import VARIANTS
 from plgc.graphs.check import node_count
 from plgc.graphs.labels import training_labels
 from plgc.graphs.load import load_graph
@@ -40,7 +41,8 @@ def condense_calls(cell: Cell, case: Case) -> tuple[list[CondenseCall], float | 
         ], None
     if cell.parts is None or cell.partition == "none":
         minimum = minimum if cell.parts else None
-        return [CondenseCall(cell.method, case.seen, given, cell.nodes, cell.seed, cell.preset, minimum)], None
+        own = None if cell.variant is None else VARIANTS[cell.variant].settings
+        return [CondenseCall(cell.method, case.seen, given, cell.nodes, cell.seed, cell.preset, minimum, own)], None
     if given is not None and cell.noise is None:
         raise SettingError("several sources with labels are compared under a rate of wrong ones: name a noise level")
     how, _, alpha = (cell.partition or "random").partition("-")

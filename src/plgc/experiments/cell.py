@@ -18,6 +18,7 @@ from plgc.experiments.grid import Cell
 from plgc.experiments.releases import attack_release
 from plgc.experiments.shared import SharedGraph, shared_graph
 from plgc.experiments.store import Condensation, condense_once
+from plgc.experiments.variants import VARIANTS
 from plgc.graphs.check import node_count
 from plgc.graphs.views.protocol import Case, draw_case
 from plgc.rivals.methods import method_named
@@ -116,6 +117,7 @@ def _score(
         return score_whole_link(case, seed=cell.seed, device=device), cost()
     if case.seen is not shared.graph or case.visible is not shared.graph:
         shared = SharedGraph(case.graph)  # of this draw alone
+    variant = None if cell.variant is None else VARIANTS[cell.variant]
     common: dict[str, Any] = {"seed": cell.seed, "prepared": shared.prepared}
 
     def ways() -> Ways:
@@ -131,11 +133,13 @@ def _score(
             combine=cell.combine,
             **common,
         )
+        if variant is not None:
+            return {"": KeptEmbedding(variant.of(model))}
         return {"": KeptEmbedding(model)} if cell.method in CONTROLS else ways_of(model, cell.task)
 
     of_all_draws = cell.task == "node" and not method_named(cell.method).supervised
     models = shared.embeddings(_embedding_key(cell), ways) if of_all_draws else ways()
-    metrics = score(models[""], case, cell.task, **common)
+    metrics = score(models[""], case, cell.task, **common, head=None if variant is None else variant.head)
     others = {prefix: model for prefix, model in models.items() if prefix}
     spent = cost()
     return metrics | score_ways(others, case, cell.task, **common), spent

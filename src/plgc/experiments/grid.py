@@ -33,6 +33,7 @@ class Cell:
     preset: str | None
     seed: int
     task: str
+    variant: str | None = None
     backbone: str = "gcn"
     shots: int | None = None
     labels: int | None = None
@@ -214,8 +215,9 @@ def _own_settings(method: str, task: str, settings: list[dict[str, Any]]) -> lis
 
 def _unused_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[str]:
     entry, unused = method_named(method), set[str]()
-    if task == "link" and not (entry.supervised and entry.condenses):
-        unused.add("noise")  # no label is read
+    label_free = not entry.supervised and not entry.condenses  # ours condenses anew at every rate: a finding
+    if label_free or (task == "link" and not (entry.supervised and entry.condenses)):
+        unused.add("noise")  # no label is read before the clean ones
     if not entry.condenses:
         unused |= {"partition", "sources", "combine"}
     if setting.get("partition") == "none":

@@ -8,12 +8,14 @@ from typing import Any
 
 from plgc.downstream.combine import COMBINATIONS
 from plgc.experiments.releases import RELEASES
+from plgc.experiments.variants import VARIANTS
 from plgc.method.encoder import KINDS
 from plgc.runtime.errors import SettingError
 
-LEVELS = ("shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
+LEVELS = ("variant", "shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
 ALL = "all"  # as a number of labels per class: every training label
 NAMES = {  # levels whose values are names
+    "variant": tuple(VARIANTS),
     "backbone": tuple(KINDS),
     "partition": ("none", "random", "metis", "skewed-0.1", "skewed-1"),
     "sources": ("own", "all", "others"),

@@ -41,10 +41,12 @@ class CondenseCall:
     seed: int
     preset: str | None = None
     min_cluster: int | None = None
+    settings: config.CondenseSettings | None = None  # instead of a preset
 
     def key(self, device: str) -> str:
         """A digest of everything that the result depends on."""
         labels = self.labels if method_named(self.method).supervised else None
+        own = self.settings or (None if self.preset is None else config.preset(self.preset))
         parts = {
             "method": self.method,
             "graph": fingerprint(bare_graph(self.graph)),
@@ -52,7 +54,7 @@ class CondenseCall:
             "labels": None if labels is None else labels.digest(),
             "nodes": self.nodes,
             "seed": self.seed,
-            "settings": None if self.preset is None else config.preset(self.preset).to_dict(),
+            "settings": None if own is None else own.to_dict(),
             "threads": torch.get_num_threads(),
             "min_cluster": self.min_cluster,
             "device": device.split(":")[0],
@@ -93,6 +95,7 @@ def condense_once(
         device=device,
         checkpoint=checkpoint,
         min_cluster=call.min_cluster,
+        settings=call.settings,
     )
     content = condensed.to_bytes()
     cost: dict[str, Any] = {

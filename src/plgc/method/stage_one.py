@@ -88,7 +88,8 @@ def start_stage_one(
         draws = torch.Generator(inputs.device).manual_seed(seed)
     stage = StageOne(settings, branches, encoders, prototypes, optimizer, generator, draws, [None, None])
     with torch.no_grad():
-        prototypes.copy_(spread_rows(embed(stage, inputs), count, generator))
+        # Drawn apart from the views: without ℓ_swap the encoders then do not depend on K.
+        prototypes.copy_(spread_rows(embed(stage, inputs), count, torch.Generator().manual_seed(seed)))
     return stage
 
 
