@@ -25,9 +25,9 @@ def made() -> tuple[Data, plgc.Backbone]:
 def own_labels(per_class: int, *, shuffled: bool = False) -> Data:
     """The graph with so many labels per class, and no split."""
     graph, _ = made()
-    known = torch.cat([(graph.y == label).nonzero().flatten()[:per_class] for label in range(3)])
-    y = torch.full_like(graph.y, -1)
-    y[known] = graph.y[
+    known = torch.cat([(graph["y"] == label).nonzero().flatten()[:per_class] for label in range(3)])
+    y = torch.full_like(graph["y"], -1)
+    y[known] = graph["y"][
         known[torch.randperm(len(known), generator=torch.Generator().manual_seed(0))] if shuffled else known
     ]
     return plgc.load_graph(Data(x=graph.x, edge_index=graph.edge_index, y=y))
@@ -39,7 +39,7 @@ def test_folds_are_models_fitted_on_the_other_labels() -> None:
     right = 0
     for fold in cross_validation(graph, None, None, 5):
         predicted = plgc.finetune(backbone, fold).predict(graph)
-        right += int((predicted == graph.y)[fold["test_mask"]].sum())
+        right += int((predicted == graph["y"])[fold["test_mask"]].sum())
     assert found["accuracy"]["values"] == [pytest.approx(100 * right / 12)]
     assert (found["nodes"], found["folds"], found["repeats"], found["learned_from"]) == (12, 4, 1, 9)
     low, high = wilson(right / 12, 12)
@@ -76,8 +76,8 @@ def test_a_model_of_every_label_has_nothing_left_to_score() -> None:
     with pytest.raises(LabelError, match="no split of its own"):
         model.evaluate(graph)
     split = graph.clone()
-    split.train_mask = (graph.y >= 0) & (torch.arange(240) % 2 == 0)
-    split.test_mask, split.val_mask = (graph.y >= 0) & ~split.train_mask, torch.zeros(240, dtype=torch.bool)
+    split.train_mask = (graph["y"] >= 0) & (torch.arange(240) % 2 == 0)
+    split.test_mask, split.val_mask = (graph["y"] >= 0) & ~split.train_mask, torch.zeros(240, dtype=torch.bool)
     few = plgc.finetune(backbone, split)
     assert few.learned_from == f"{int(split.train_mask.sum())} of 12 labels, 3 classes"
     assert 0 <= few.evaluate(split)["accuracy"] <= 100
