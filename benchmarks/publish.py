@@ -1,36 +1,47 @@
-"""Write docs/results.md with its figures, and the README's table, from the records in results/.
+"""Write docs/results.md with its figures, and the measured numbers of README.md and docs/*.md, from results/.
 
     python benchmarks/publish.py [--results results] [--docs docs] [--readme README.md] [--check]
 
-Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. ``docs/results_summary.md``, written
-by hand, goes on top. With ``--check`` nothing is written, and the exit status is 1 if a page is not up to date.
+Every experiment that ships has a section if ``results/NAME/records.jsonl`` exists. In the README, what is between the
+two marks is made; in all pages, the blocks that ``publish_values`` describes. With ``--check`` nothing is written, and
+the exit status is 1 if a page is not up to date.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from plgc.experiments.curves import draw_curves, save_svg
-from plgc.experiments.numbers import mean_std
+from plgc.experiments.canvas import save_svg
+from plgc.experiments.figures import draw_figure, has_figure
+from plgc.experiments.numbers import mean_std, unit, with_interval
 from plgc.experiments.records import read_records, records_file
+from plgc.experiments.rows import ALONE, PUBLISHED, SummaryRow
 from plgc.experiments.spec import Experiment, list_experiments
 from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_markdown
 from plgc.graphs.catalog import title
+from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
+from publish_batches import batch_lines
+from publish_overview import overview
+from publish_summary import short
+from publish_values import filled
+from publish_words import Results
 
-PAGE, SUMMARY, FIGURES = "results.md", "results_summary.md", "figures"
+PAGE, FIGURES = "results.md", "figures"
 MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in the README is made here
 HEADLINE = ("random_encoder", "propagated_features", "raw_features", "plain_parts", "whole", "whole_mlp")
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
 # What has changed since a version, of all that figures depend on.
-SINCE = {"0.1.0": "files had one channel, and the head did not weigh its parts"}
+SINCE = {
+    "0.1.0": "files had one channel, and the head did not weigh its parts",
+    "0.2.0": "encoders were chosen by comparing twins, and ℓ_swap was part of the default",
+}
 INTRODUCTION = """# Results
 
 This page is made by `benchmarks/publish.py` from the records in `results/`, one line per run; change those, not this.
@@ -38,18 +49,20 @@ This page is made by `benchmarks/publish.py` from the records in `results/`, one
 How to read the tables:
 
 - A figure is the mean ± the standard deviation over seeds. A seed drives everything: the condensation, the rebuilt
-  model, the draw of labels and, where a graph has no split of its own, the split.
+  model, the draw of labels and, where a graph has no split of its own, the split. With several label draws a seed, a
+  figure is over all of them.
 - `plgc` is the default preset, `plgc (paper preset)` the method by the letter of the paper.
 - `propagated_features` (Â²X), `random_encoder` (a GNN that was never trained), `raw_features` (X and no edges) and
   `plain_parts` (X, ÂX and Â²X) are controls: the same head on the same labels, without any condensation. Figures of
-  version 0.1.0 have the first two. **− best control** is the difference to the best of those that were run, taken seed
-  by seed: what a method adds to them. A method whose difference is within its spread has not shown that it adds
-  anything.
-- **learned part** is the same head on what was rebuilt from the file, without the features themselves beside it.
-- With several label draws a seed, a figure is over all of them. A difference with brackets has its 95 % interval: pairs
-  of the same seed and draw, Student's t over the means of the seeds.
+  version 0.1.0 have the first two. **− best control** is the difference to the best of those that were run: what a
+  method adds to them. A method that is level with it has not shown that it adds anything.
+- A method may have several rows: as its authors evaluate it; with **our head** on its embedding; with **our head +
+  plain parts**, which are X, ÂX and Â²X, beside its embedding. **learned part alone** is our head on what was rebuilt
+  from our file, without them. Figures of version 0.1.0 have the first row alone.
+- Every difference is paired, by seed and label draw, and has its 95 % interval in brackets (Student's t over the means
+  of the seeds). A sentence says *above*, *level* or *below* by that interval and by nothing else.
 - **paper** holds the paper's own figures, copied and not measured here; rows with nothing else are methods that we have
-  not run. **− paper** is our mean less the paper's.
+  not run. **− paper** is our mean less the paper's, which is taken as exact.
 - Graphs and runs that are missing say so; nothing is filled in.
 - Machines and commits are below each table; a `+` after a commit means that its source had been changed.
 """
@@ -62,31 +75,48 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args(arguments)
-    found = [(e, read_records([records_file(chosen.results / e.name, e.name)])) for e in list_experiments()]
-    page = "\n".join(sections(found, chosen.docs / SUMMARY))
-    drawn = [(experiment, records) for experiment, records in found if has_curves(experiment, records)]
-    figures = [chosen.docs / FIGURES / f"{experiment.name}.svg" for experiment, _ in drawn]
-    pages = {chosen.docs / PAGE: page}
-    if chosen.readme.is_file():
-        pages[chosen.readme] = with_headline(chosen.readme.read_text(encoding="utf-8"), found)
+    found = {experiment.name: read_results(experiment, chosen.results) for experiment in list_experiments()}
+    drawn = [results for results in found.values() if has_figure(results.experiment, results.records)]
+    figures = [chosen.docs / FIGURES / f"{results.experiment.name}.svg" for results in drawn]
+    try:
+        texts = {"batches": batch_lines(chosen.results / "batches.jsonl")}
+        pages = made_pages(found, texts, chosen.docs, chosen.readme)
+    except SettingError as error:
+        print(error, file=sys.stderr)
+        return 1
     if chosen.check:
         return check(pages, figures)
-    for (experiment, records), path in zip(drawn, figures, strict=True):
-        save_svg(draw_curves(experiment, records), path)
+    for results, path in zip(drawn, figures, strict=True):
+        save_svg(draw_figure(results.experiment, results.records), path)
     for path, text in pages.items():
         write_atomically(path, text.encode())
     return 0
 
 
-def sections(found: Sequence[tuple[Experiment, list[dict[str, Any]]]], summary: Path) -> Iterator[str]:
-    """The page, part by part."""
+def read_results(experiment: Experiment, folder: Path) -> Results:
+    records = read_records([records_file(folder / experiment.name, experiment.name)])
+    return Results(experiment, records, [row for row in summarise(experiment, records) if row.values])
+
+
+def made_pages(found: Mapping[str, Results], texts: Mapping[str, str], docs: Path, readme: Path) -> dict[Path, str]:
+    """The text of every page that holds measured numbers, as it should be."""
+    pages = {docs / PAGE: "\n".join(sections(list(found.values())))}
+    for path in (readme, *sorted(docs.glob("*.md"))):
+        if path.is_file() and path not in pages:
+            try:
+                page = filled(path.read_text(encoding="utf-8"), found, texts)
+            except SettingError as error:
+                raise SettingError(f"{path}: {error}") from error
+            pages[path] = with_headline(page, found) if path == readme else page
+    return pages
+
+
+def sections(found: Sequence[Results]) -> Iterator[str]:
+    """The results page, part by part."""
     yield INTRODUCTION
-    if summary.is_file():
-        yield summary.read_text(encoding="utf-8")
-    for experiment, records in found:
-        if records:
-            yield section(experiment, records)
-    missing = [experiment for experiment, records in found if not records]
+    yield overview([results for results in found if results.rows])
+    yield from (section(results) for results in found if results.records)
+    missing = [results.experiment for results in found if not results.records]
     if missing:
         yield "## Not yet run\n"
         for experiment in missing:
@@ -96,11 +126,13 @@ def sections(found: Sequence[tuple[Experiment, list[dict[str, Any]]]], summary: 
         yield ""
 
 
-def section(experiment: Experiment, records: list[dict[str, Any]]) -> str:
+def section(results: Results) -> str:
+    experiment, records, _ = results
     parts = [f"## {experiment.name}: {experiment.title}", older(records), experiment.about.strip()]
-    parts.append(to_markdown(make_table(experiment, records, unavailable=UNAVAILABLE)).strip())
-    if has_curves(experiment, records):
+    parts.append(short(results).strip())
+    if has_figure(experiment, records):
         parts.append(f"![{experiment.title}]({FIGURES}/{experiment.name}.svg)")
+    parts.append(to_markdown(make_table(experiment, records, unavailable=UNAVAILABLE)).strip())
     parts.append(f"To repeat it:\n\n```\nplgc experiment run {experiment.name} --out results/{experiment.name}\n```")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -111,42 +143,33 @@ def older(records: list[dict[str, Any]]) -> str:
     return " ".join(f"**Figures of plgc {version}**: then {SINCE[version]}." for version in versions)
 
 
-def has_curves(experiment: Experiment, records: list[dict[str, Any]]) -> bool:
-    """Whether there is something to draw along a level."""
-    return experiment.across is not None and any("error" not in record for record in records)
-
-
-def with_headline(readme: str, found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
+def with_headline(readme: str, found: Mapping[str, Results]) -> str:
     """The README with its table made anew, between the two marks; unchanged where it has no marks."""
     before, start, rest = readme.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
-    return before + start + "\n" + headline(found) + end + after if start and end else readme
+    return before + start + "\n" + headline(found["every_graph"]) + end + after if start and end else readme
 
 
-def headline(found: Sequence[tuple[Experiment, list[dict[str, Any]]]]) -> str:
-    """Ours on every graph beside the controls and two networks trained end to end, with all labels and with three."""
-    columns = ["plgc", "learned part", *HEADLINE, "plgc − best control"]
-    heading = ["labels", "graph", "nodes", *columns]
+def headline(results: Results) -> str:
+    """Ours on every graph beside the controls and two networks trained end to end, and what the table says."""
+    heading = ["labels", "graph", "nodes", "plgc", "learned part alone", *HEADLINE, "plgc − best control"]
     lines = ["| " + " | ".join(heading) + " |", "|" + "---|" * len(heading)]
-    [(experiment, records)] = [one for one in found if one[0].name == "every_graph"]
-    rows = summarise(experiment, records)
     for shots, labels in ((None, "all"), (3, "3 per class")):
-        own = [row for row in rows if row.level("shots") == shots]
-        unsized = {(row.graph, row.method): row for row in own if row.nodes is None}
-        for ours in own:
-            if ours.method != "plgc" or not ours.values:
-                continue
-            scale = 100 if ours.metric == "auroc" else 1
-            others = [unsized.get((ours.graph, method)) for method in HEADLINE]
-            scores = [ours.values, ours.learned, *(row.values if row else {} for row in others)]
-            cells = [f"{scale * mean_std(values.values())[0]:.1f}" if values else "–" for values in scores]
-            less = ours.less_control
-            assert less is not None
-            low, high = less.interval or (math.nan, math.nan)
-            cells.append(f"{scale * less.mean:+.1f} [{scale * low:+.1f}, {scale * high:+.1f}]")
-            mark = " (AUROC × 100)" if scale == 100 else ""
-            lines.append("| " + " | ".join([labels, title(ours.graph) + mark, str(ours.nodes), *cells]) + " |")
-    return "\n".join(lines) + "\n"
+        own = [row for row in results.rows if row.level("shots") == shots]
+        others = {(row.graph, row.method): row for row in own if row.nodes is None and row.way == PUBLISHED}
+        alone = {row.graph: row for row in own if row.is_ours and row.way == ALONE}
+        for ours in (row for row in own if row.is_ours and row.way == PUBLISHED):
+            form = unit(results.experiment, ours.metric)
+            beside = [ours, alone.get(ours.graph), *(others.get((ours.graph, method)) for method in HEADLINE)]
+            cells = [f"{form.factor * _mean(row):.{form.digits}f}" if row else "–" for row in beside]
+            mark = " (AUROC × 100)" if form.factor > 1 else ""
+            names = [labels, title(ours.graph) + mark, str(ours.nodes)]
+            lines.append("| " + " | ".join([*names, *cells, with_interval(ours.less_control, form)]) + " |")
+    return "\n".join([*lines, "", *([note, ""] if (note := older(results.records)) else []), short(results), ""])
+
+
+def _mean(row: SummaryRow) -> float:
+    return mean_std(row.values.values())[0]
 
 
 def check(pages: dict[Path, str], figures: list[Path]) -> int:

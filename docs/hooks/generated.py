@@ -12,7 +12,8 @@ from mkdocs.structure.files import File, Files
 from typer.cli import get_docs_for_click
 
 from plgc.cli import app
-from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.canvas import save_svg
+from plgc.experiments.curves import draw_curves
 from plgc.experiments.grid import Choice, narrow
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import load_experiment

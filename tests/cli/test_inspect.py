@@ -37,6 +37,12 @@ def test_theory_as_text(run: Any, artifact: Path, graph: Path) -> None:
     assert f"{theory['sigma']:.3g} (estimated from below)" in done.out
     assert f"{theory['sufficient_size']} for ε <= Δ/4" in done.out
     assert f"left out {theory['empty']} empty" in done.out
+    along = theory["directions"]
+    [widest, between] = [line for line in done.out.splitlines() if line.startswith("Lemma 2")]
+    assert f" {along['widest']} of {theory['compared']}" in widest
+    assert f" {along['between']} of {along['pairs']}" in between
+    net = [value for size, value in zip(theory["sizes"], theory["net_epsilon"], strict=True) if size >= 2]
+    assert f"{min(net):.3g} to {max(net):.3g}, over a net of at most 5^{theory['width']} directions" in done.out
     # 300 nodes are far too few for a bound: it must say so
     assert theory["promised"]["interior_radius"] is theory["promised_halves"]["interior_radius"] is None
     assert "vacuous (Δ/2 - ε_max)" in done.out

@@ -118,6 +118,10 @@ def test_sigma_is_that_of_the_widest_direction() -> None:
     means = theory.cluster_means(points, own, 6)
     assert theory.estimate_sigma(points, own, means) == pytest.approx(1.5, rel=0.03)
     assert theory.estimate_sigma(points, own, points.new_zeros(6, 3)) > 5  # it is the spread within clusters
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0]
+    sigma, direction = theory.widest_direction(points @ turn, own, means @ turn)
+    assert sigma == pytest.approx(theory.estimate_sigma(points, own, means))
+    assert abs(float(direction @ turn[1])) > 0.999  # the second axis, turned
     distances = [float((a - b).norm()) for i, a in enumerate(centres) for b in centres[:i]]
     assert theory.separation(centres) == pytest.approx(min(distances))
 

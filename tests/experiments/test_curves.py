@@ -1,18 +1,18 @@
-"""Curves show the records' means; the same records give the same bytes; the published page follows its records."""
+"""Curves show the records' means; the same records give the same bytes."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from plgc.experiments.curves import draw_curves, save_svg
+from plgc.experiments.canvas import save_svg
+from plgc.experiments.curves import draw_curves
+from plgc.experiments.end_labels import spread_out
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
 from plgc.runtime.errors import SettingError
@@ -127,61 +127,26 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         draw_curves(make_experiment("noise"), [])
 
 
-@pytest.fixture
-def publish(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "publish.py"
-    spec = importlib.util.spec_from_file_location("publish", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    shipped = [make_experiment("noise"), make_experiment(None, "grid"), make_experiment(None, "later")]
-    monkeypatch.setattr(module, "list_experiments", lambda: shipped)
-    return module
+def test_what_no_level_affects_is_in_every_panel() -> None:
+    """Ours is cut into parts, whole-graph training and the controls are not: they share a panel and its axis."""
+    records = make_records("noise")
+    for record in records:
+        if record["cell"]["method"] == "plgc":
+            record["cell"] |= {"partition": "random"}
+    panels = [axes for axes in draw_curves(make_experiment("noise"), records).axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == ["cora, 35 nodes", "cora, 70 nodes", "citeseer, 60 nodes"]
+    assert {"plgc", "whole", "propagated_features"} <= set(panels[0].get_legend_handles_labels()[1])
 
 
-def write_records(folder: Path, records: list[dict[str, Any]]) -> Path:
-    folder.mkdir(parents=True)
-    path = folder / "records.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
+def test_every_line_has_its_name_beside_its_end() -> None:
+    panel = draw_curves(make_experiment("noise"), make_records("noise")).axes[1]
+    names = {text.get_text(): text for text in panel.texts}
+    assert set(names) == set(panel.get_legend_handles_labels()[1])
+    heights = sorted(text.get_position()[1] for text in names.values())
+    assert min(np.diff(heights)) > 0.03
 
 
-def test_page_follows_its_records(publish: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results, docs = tmp_path / "results", tmp_path / "docs"
-    write_records(results / "curve", make_records("noise"))
-    path = write_records(results / "grid", make_records(None, "grid"))
-    where = ["--results", str(results), "--docs", str(docs), "--readme", str(tmp_path / "README.md")]
-    assert publish.main([*where, "--check"]) == 1
-    assert publish.main(where) == 0
-    assert publish.main([*where, "--check"]) == 0
-    page = (docs / "results.md").read_text(encoding="utf-8")
-    assert "## curve: Made up\n\nWhat it is.\n\n| graph" in page
-    assert "![Made up](figures/curve.svg)" in page
-    assert "figures/grid.svg" not in page
-    assert "plgc experiment run grid --out results/grid" in page
-    assert page.index("## Not yet run") < page.index("- `later`: Made up")
-    assert str(tmp_path) not in page
-
-    capsys.readouterr()
-    record = json.loads(path.read_text().splitlines()[0])
-    record["cell"]["seed"] = 3
-    with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    assert publish.main([*where, "--check"]) == 1
-    assert "not what the records say" in capsys.readouterr().err
-    assert (docs / "results.md").read_text(encoding="utf-8") == page  # a check writes nothing
-
-
-def test_page_holds_the_summary_and_needs_its_figures(publish: ModuleType, tmp_path: Path) -> None:
-    write_records(tmp_path / "results" / "curve", make_records("noise"))
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "results_summary.md").write_text("## In short\n\nBy hand, *verbatim*.\n", encoding="utf-8")
-    readme = tmp_path / "README.md"
-    where = ["--results", str(tmp_path / "results"), "--docs", str(docs), "--readme", str(readme)]
-    assert publish.main(where) == 0
-    page = (docs / "results.md").read_text(encoding="utf-8")
-    assert page.index("# Results") < page.index("## In short\n\nBy hand, *verbatim*.\n") < page.index("## curve")
-    (docs / "figures" / "curve.svg").unlink()
-    assert publish.main([*where, "--check"]) == 1
+def test_names_are_moved_as_little_as_needed() -> None:
+    assert spread_out([0.1, 0.5], 0.1) == [0.1, 0.5]
+    np.testing.assert_allclose(spread_out([0.5, 0.5, 0.5], 0.1), [0.4, 0.5, 0.6])
+    np.testing.assert_allclose(spread_out([0.2, 0.21, 0.9], 0.1), [0.155, 0.255, 0.9])

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from plgc.experiments.curves import draw_curves
-from plgc.experiments.differences import Draw, less_best
+from plgc.experiments.differences import Difference, Draw, less_best, verdict
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
 from plgc.experiments.summary import summarise
@@ -100,10 +100,28 @@ def test_the_interval_is_students_over_the_means_of_seeds() -> None:
     assert less_best({Draw(0, 0): 3.0}, {}) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [([2.0, 3.0, 2.5], "above"), ([-2.0, -3.0, -2.5], "below"), ([-1.0, 2.0, 0.3], "level"), ([5.0], "one seed")],
+)
+def test_the_word_follows_from_the_interval(values: list[float], word: str) -> None:
+    found = Difference("other", {Draw(seed, seed): value for seed, value in enumerate(values)})
+    assert verdict(found) == word
+    if len(values) > 1:
+        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+        assert {"above": low > 0, "below": high < 0, "level": low <= 0 <= high}[word]
+
+
+def test_equal_values_are_level() -> None:
+    assert verdict(Difference("other", {Draw(0, 0): 0.0, Draw(1, 1): 0.0})) == "level"
+
+
 def test_draws_are_paired_with_the_same_draws(above: Experiment, records: list[dict[str, Any]], values: Any) -> None:
     for row in summarise(above, records):
         if row.method != "plgc":
-            assert (row.less_control, row.less_all) == (None, None)
+            assert row.less_all is None
+            continue
+        if row.way:
             continue
         ours = values[row.graph, "plgc", row.level("shots")]
         control = values[row.graph, "plain_parts", row.level("shots")]
@@ -132,10 +150,14 @@ def test_ours_has_its_learned_part_and_differences_below_it(
     assert shown(table, graph, "whole")["shots 3"] == f"{whole.mean():.1f} ± {whole.std(ddof=1):.1f} (n=6)"
     means = (ours[:, :2] - whole).mean(1)
     low, high = stats.t.interval(0.95, 2, means.mean(), stats.sem(means))
-    assert shown(table, graph, "plgc − best of all")["shots 3"] == f"{means.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+    assert shown(table, graph, "plgc − best of all")["shots 3"] == (
+        f"{means.mean():+.1f} [{low:+.1f}, {high:+.1f}] (n=6)"
+    )
     assert "label draws of a seed: 4 with 3 per class; n= where a method has fewer values than others" in table.notes
     assert any("Student's t over the means of the seeds" in note for note in table.notes)
-    assert all("−" not in row[table.names - 1] for row in table.rows if not row[table.names - 1].startswith("plgc"))
+    assert shown(table, graph, "plgc − whole")["shots 3"] == f"{means.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+    below = [row[table.names - 1] for row in table.rows if row[0] == graph]
+    assert below[-3:] == ["plgc − best control", "plgc − best of all", "plgc − whole"]
 
 
 def test_auroc_is_shown_in_hundredths_beside_accuracies(
@@ -149,11 +171,13 @@ def test_auroc_is_shown_in_hundredths_beside_accuracies(
     alone = [record for record in records if record["cell"]["graph"] == "tolokers"]
     assert make_table(above, alone).notes[0].startswith("metric: auroc × 100;")
     lines = list(csv.DictReader(io.StringIO(to_csv(table))))
-    [line] = [ln for ln in lines if (ln["graph"], ln["method"], ln["shots"]) == ("tolokers", "plgc", "")]
+    ours_in = ("tolokers", "plgc", "", "as published")
+    [line] = [ln for ln in lines if (ln["graph"], ln["method"], ln["shots"], ln["way"]) == ours_in]
     assert line["metric"] == "auroc"
     assert float(line["mean"]) == pytest.approx(ours.mean() / 100)
-    assert float(line["paired_low"]) < float(line["paired_mean"]) < float(line["paired_high"])
-    assert (line["paired_control"], line["best_of"], line["seeds"]) == ("plain_parts", "whole", "3")
+    assert float(line["less_control_low"]) < float(line["less_control"]) < float(line["less_control_high"])
+    assert (line["control"], line["best"], line["seeds"]) == ("plain_parts", "whole", "3")
+    assert line["less_control_verdict"] == "above"
     panels = {axes.get_title(): axes for axes in draw_curves(above, records).axes}
     assert panels["tolokers, 30 nodes"].get_ylabel() == "auroc × 100"
     assert panels["LLM-text arxiv, 20 nodes"].get_ylabel() == "accuracy, %"
@@ -161,22 +185,23 @@ def test_auroc_is_shown_in_hundredths_beside_accuracies(
     assert low < ours.mean() < high
 
 
-def test_cells_behind_a_reference_are_named(above: Experiment, records: list[dict[str, Any]]) -> None:
-    assert not any(note.startswith("behind") for note in make_table(above, records).notes)
+def test_cells_below_a_reference_are_named(above: Experiment, records: list[dict[str, Any]]) -> None:
+    assert not any(note.startswith("below") for note in make_table(above, records).notes)
     for record in records:
         cell = record["cell"]
         if (cell["graph"], cell["method"], cell["shots"]) == ("tolokers", "whole", None):
             record["metrics"]["auroc"] = 0.9
-    [note] = [note for note in make_table(above, records).notes if note.startswith("behind")]
-    assert note.startswith("behind the best of all: tolokers (shots all): -")
+    [note] = [note for note in make_table(above, records).notes if note.startswith("below")]
+    assert note.startswith("below the best of all: tolokers (shots all): -")
     assert note.endswith("to whole")
 
 
 def test_without_a_level_across_they_have_columns(records: list[dict[str, Any]]) -> None:
     experiment = parse_experiment("above", ABOVE.replace('across = "shots"', ""))
     table = make_table(experiment, records)
-    assert {"score", "learned part", "− best control", "− best of all"} <= set(table.head)
+    assert {"score", "− best control", "− best of all", "plgc − this"} <= set(table.head)
     rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    assert all((row["learned part"] != "-") == (row["method"] == "plgc") for row in rows)
-    assert all((row["− best of all"] != "-") == (row["method"] == "plgc") for row in rows)
+    assert sum(row["method"] == "plgc, learned part alone" for row in rows) == 4
+    assert all((row["− best of all"] != "-") == row["method"].startswith("plgc") for row in rows)
+    assert all((row["plgc − this"] != "-") != row["method"].startswith("plgc") for row in rows)
     assert len(to_text(table).splitlines()) == len(to_markdown(table).splitlines()) + 2

@@ -52,10 +52,10 @@ def test_number_of_cells(grid: Experiment) -> None:
     levels = 2 * 2
     assert found == {
         ("cora", "plgc"): 3 * 2 * 3 * levels,  # seeds, presets, sizes
-        ("cora", "ssl"): 3 * 2 * 3 * levels,
+        ("cora", "ssl"): 3 * 2 * 3 * 2,  # no label is read before the clean ones: once for both rates of wrong ones
         ("cora", "random"): 3 * 3 * levels,
         ("cora", "whole"): 3 * levels,
-        ("cora", "random_encoder"): 3 * levels,
+        ("cora", "random_encoder"): 3 * 2,
         **{("citation_dblpv7", method): 2 * 2 for method in grid.methods},
     }
 
@@ -81,7 +81,7 @@ def test_first_seeds_of_everything_come_first(grid: Experiment) -> None:
 
 
 def test_protocol_of_a_cell(grid: Experiment) -> None:
-    first, *_, last = (cell for cell in cells(grid) if cell.seed == 0)
+    first, *_, last = (cell for cell in cells(grid) if cell.seed == 0 and cell.method in ("plgc", "whole"))
     assert (first.graph, first.noise, first.shots, first.labels, first.inductive) == ("cora", 0.0, 1, 21, False)
     assert (last.graph, last.noise, last.shots, last.labels, last.inductive) == ("citation_dblpv7", 0.9, 3, None, True)
     protocol = last.protocol
@@ -119,7 +119,7 @@ def test_choice_of_methods_may_go_beyond_the_file(grid: Experiment) -> None:
 
 def test_choice_of_levels_is_every_graphs(grid: Experiment) -> None:
     chosen = narrow(grid, Choice(noise=(0.3,), shots=(5, 7)))
-    assert {(cell.noise, cell.shots) for cell in cells(chosen)} == {(0.3, 5), (0.3, 7)}
+    assert {(cell.noise, cell.shots) for cell in cells(chosen) if cell.method == "plgc"} == {(0.3, 5), (0.3, 7)}
     with pytest.raises(SettingError, match=r"noise is 1\.5: a share from 0 to 1"):
         narrow(grid, Choice(noise=(1.5,)))
     with pytest.raises(SettingError, match="table3 has no noise to choose"):
@@ -216,7 +216,7 @@ def test_methods_without_labels_run_once_for_all_rates_of_wrong_labels() -> None
 def test_levels_that_play_no_part_for_a_method_are_left_out() -> None:
     text = EXPERIMENT.replace("shots = [1, 3]", 'partition = ["none", "metis"]\ncombine = ["heads", "sum"]')
     grid = parse_experiment("grid", text.replace("labels = 21", "labels = 21\nparts = 3"))
-    found = [cell for cell in cells(grid) if cell.graph == "cora" and cell.seed == 0 and cell.noise == 0.0]
+    found = [cell for cell in cells(grid) if cell.graph == "cora" and cell.seed == 0 and not cell.noise]
     ways = {m: {(c.parts, c.partition, c.combine) for c in found if c.method == m} for m in grid.methods}
     cut = {(3, "none", None), (3, "metis", "heads"), (3, "metis", "sum")}
     assert ways["plgc"] == ways["random"] == cut

@@ -13,10 +13,10 @@ from plgc.graphs.catalog import list_graphs, normalised
 from plgc.runtime.errors import SettingError
 
 SHIPPED = (
-    *("citation_trio", "clustering", "cost", "cross_arch", "every_graph", "fig3", "fig4", "fig5", "fig6"),
+    *("ablation", "citation_trio", "clustering", "cost", "cross_arch", "every_graph", "fig3", "fig4", "fig5", "fig6"),
     *("label_shift", "membership", "partitions", "table3", "table4", "twitch"),
 )
-SEEDS = {"cost": 3, "every_graph": 5, "membership": 5, "twitch": 5}
+SEEDS = {"ablation": 5, "cost": 3, "every_graph": 5, "membership": 5, "twitch": 5}
 SMALL = """
 title = "Small"
 task = "node"
@@ -104,7 +104,7 @@ def test_unknown_experiment_lists_the_names() -> None:
         ("[levels]", "presets = []\n[levels]", "presets is empty"),
         ("[levels]", "seeds = 0\n[levels]", "seeds is 0"),
         ("[levels]", 'across = "noise"\n[levels]', "across is 'noise', which has no levels"),
-        ("shots =", "ratio =", "unknown level ratio: choose shots, noise"),
+        ("shots =", "ratio =", "unknown level ratio: choose variant, shots, noise"),
         ("[1, 3]", "[0]", "shots is 0: a whole number from 1"),
         ("[1, 3]", '["every"]', 'shots is .every.: a whole number from 1, or "all", is needed'),
         ("[1, 3]", '["all", 1, "all"]', "shots: all is there twice"),

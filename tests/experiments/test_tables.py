@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from plgc.experiments.grid import Cell
 from plgc.experiments.numbers import mean_std
@@ -73,6 +74,11 @@ def column(table: ResultTable, name: str, **where: str) -> list[str]:
     return [row[name] for row in rows if all(row[key] == value for key, value in where.items())]
 
 
+def interval(pairs: np.ndarray) -> str:
+    low, high = stats.t.interval(0.95, len(pairs) - 1, pairs.mean(), stats.sem(pairs))
+    return f"{pairs.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
 @pytest.fixture
 def grid() -> Experiment:
     return parse_experiment("grid", GRID)
@@ -112,8 +118,8 @@ def test_papers_numbers_have_their_own_column(
 ) -> None:
     table = make_table(grid, records)
     assert column(table, "paper", method="plgc", nodes="70") == ["81.6 ± 0.6"]
-    assert column(table, "− paper", method="plgc", nodes="70") == [f"{values['plgc'].mean() - 81.6:+.1f}"]
-    assert column(table, "− paper", method="whole") == [f"{values['whole'].mean() - 81.2:+.1f}"]
+    assert column(table, "− paper", method="plgc", nodes="70") == [interval(values["plgc"] - 81.6)]
+    assert column(table, "− paper", method="whole") == [interval(values["whole"] - 81.2)]
     assert column(table, "paper", method="gcond") == ["79.8 ± 1.2", "80.1 ± 0.6"]
     assert column(table, "accuracy", method="gcond") == ["-", "-"]
     assert column(table, "accuracy", method="plgc", nodes="35") == ["not run"]
@@ -132,13 +138,12 @@ def test_difference_to_the_better_control_is_paired(
 ) -> None:
     table = make_table(grid, records)
     pairs = values["plgc"] - values["propagated_features"]
-    expected = f"{pairs.mean():+.1f} ± {pairs.std(ddof=1):.1f}"
-    assert column(table, "− best control", method="plgc", nodes="70") == [expected]
+    assert column(table, "− best control", method="plgc", nodes="70") == [interval(pairs)]
+    assert column(table, "plgc − this", method="propagated_features") == [interval(pairs)]
     assert column(table, "− best control", method="propagated_features") == ["-"]
     [line] = [line for line in table.lines if line["method"] == "plgc" and line["nodes"] == 70]
-    assert line["paired_control"] == "propagated_features"
-    assert line["paired_mean"] == pytest.approx(pairs.mean())
-    assert line["paired_std"] == pytest.approx(pairs.std(ddof=1))
+    assert line["control"] == "propagated_features"
+    assert line["less_control"] == pytest.approx(pairs.mean())
 
 
 def test_the_best_control_is_over_those_that_were_run(grid: Experiment, records: list[dict[str, Any]]) -> None:
@@ -152,12 +157,12 @@ def test_the_best_control_is_over_those_that_were_run(grid: Experiment, records:
         return [make_record(make_cell("grid", name, seed, None), value + seed) for seed in range(3)]
 
     two = "random_encoder and propagated_features"
-    assert note(records) == f"− best control: seed by seed, less the better of {two} on the same labels"
+    assert note(records) == f"− best control: less the better of {two} on the same labels, by their means"
     four = [*records, *with_control("raw_features", 60.0), *with_control("plain_parts", 81.5)]
     assert "less the best of random_encoder, propagated_features, raw_features and plain_parts on" in note(four)
     [line] = [line for line in make_table(grid, four).lines if line["method"] == "plgc" and line["nodes"] == 70]
-    assert line["paired_control"] == "plain_parts"
-    assert line["paired_mean"] == pytest.approx(line["mean"] - 82.5)
+    assert line["control"] == "plain_parts"
+    assert line["less_control"] == pytest.approx(line["mean"] - 82.5)
     ours = [record for record in records if record["cell"]["method"] == "plgc"]
     assert "less raw_features on" in note([*ours, *with_control("raw_features", 60.0)])
 
@@ -183,7 +188,7 @@ def test_presets_are_named_and_compared_with_the_same_number(grid: Experiment, r
     letter = [make_record(make_cell("grid", "plgc", seed, 70, preset="paper"), 75.0 + seed) for seed in range(3)]
     table = make_table(grid, records + letter)
     assert column(table, "accuracy", method="plgc (paper preset)") == ["76.0 ± 1.0"]
-    assert column(table, "− paper", method="plgc (paper preset)") == ["-5.6"]
+    assert column(table, "− paper", method="plgc (paper preset)") == [interval(np.array([75.0, 76.0, 77.0]) - 81.6)]
 
 
 def test_graphs_without_records_are_not_filled(grid: Experiment, records: list[dict[str, Any]]) -> None:
@@ -232,13 +237,13 @@ def test_where_the_paper_ran_out_of_memory_it_says_so() -> None:
     record = make_record(make_cell("table3", "plgc", 0, 4618, graph="reddit", inductive=True), 90.0)
     table = make_table(experiment, [record])
     assert column(table, "paper", graph="reddit", method="gcond") == ["88.0 ± 1.8", "90.1 ± 0.5", "out of memory"]
-    assert column(table, "− paper", graph="reddit", method="plgc", nodes="4618") == ["-3.3"]
+    assert column(table, "− paper", graph="reddit", method="plgc", nodes="4618") == ["-3.3 (one seed)"]
     [line] = [line for line in table.lines if line["method"] == "gcond" and line["nodes"] == 4618]
-    assert (line["paper_mean"], line["difference"]) == (None, None)
+    assert (line["paper_mean"], line["less_paper"]) == (None, None)
     assert "out of memory" in to_markdown(table)
 
 
-def test_along_a_level_the_notes_say_where_differences_are() -> None:
+def test_along_a_level_differences_are_below_the_values() -> None:
     curve = parse_experiment("curve", CURVE)
     records = [
         make_record(make_cell("curve", method, seed, 70 if method == "plgc" else None, shots=1), value + seed)
@@ -246,11 +251,10 @@ def test_along_a_level_the_notes_say_where_differences_are() -> None:
         for seed in range(2)
     ]
     table = make_table(curve, records)
-    [note] = [note for note in table.notes if note.startswith("controls")]
-    assert note.startswith("controls (random_encoder) have rows of their own;")
-    assert "plgc experiment table curve --format csv" in note
-    assert [line["paired_mean"] for line in table.lines] == [None, 10.0]
-    assert not any(note.startswith("controls") for note in make_table(curve, records[:2]).notes)
+    assert "− best control: less random_encoder on the same labels, by their means" in table.notes
+    assert column(table, "shots 1", method="plgc − best control") == ["+10.0 [+10.0, +10.0]"]
+    assert [line["less_control"] for line in table.lines] == [None, 10.0]
+    assert not any("−" in row[table.names - 1] for row in make_table(curve, records[:2]).rows)
 
 
 def test_notes_name_seeds_machines_commits_and_cells(grid: Experiment, records: list[dict[str, Any]]) -> None:
@@ -285,6 +289,7 @@ def test_levels_run_along_the_row_and_ragged_seeds_are_counted() -> None:
     assert table.rows == (
         ("cora", "-", "whole", "-", "60.5 ± 0.7 (n=2)", "80.0 ± 0.0"),
         ("cora", "70", "plgc", "81.0 ± 1.0", "101.0 ± 1.0", "-"),
+        ("cora", "-", "plgc − whole", "-", "+40.0 [+40.0, +40.0]", "-"),
     )
     assert "seeds: 2 to 3 (n= where there are fewer)" in table.notes
 
@@ -316,7 +321,7 @@ def test_csv_reads_back(grid: Experiment, records: list[dict[str, Any]], values:
     np.testing.assert_array_equal([float(value) for value in ours["values"].split()], values["plgc"])
     assert float(ours["mean"]) == pytest.approx(values["plgc"].mean())
     assert float(ours["std"]) == pytest.approx(values["plgc"].std(ddof=1))
-    assert float(ours["difference"]) == pytest.approx(values["plgc"].mean() - 81.6)
+    assert float(ours["less_paper"]) == pytest.approx(values["plgc"].mean() - 81.6)
     assert (ours["preset"], ours["seeds"], ours["backbone"], ours["shots"]) == ("default", "3", "gcn", "")
     assert (ours["machine"], ours["commit"]) == ("CPU, 2 cores", "abc1234")
     rival = [line for line in lines if line["method"] == "gcond"]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plgc.experiments.curves import new_figure
+from plgc.experiments.canvas import new_figure
 from plgc.runtime.files import write_atomically
 
 if TYPE_CHECKING:

@@ -92,8 +92,10 @@ def score(
         split, graph = case.split, case.graph
         assert split is not None
         examples = prepared.once(("link", seed), lambda: link_examples(split, graph, seed))
-        head, visible = fit_link(lambda seen: learned.embed(learned.prepare(seen, prepared)), learned.parts, examples)
-        return score_links(head, visible, split, graph, seed, on)
+        pair_head, visible = fit_link(
+            lambda seen: learned.embed(learned.prepare(seen, prepared)), learned.parts, examples
+        )
+        return score_links(pair_head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
         found, metrics = _answer_nodes(learned, case, inputs, on, {} if settled is None else settled, head)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from plgc.evaluation.claims import student_half
 
+VERDICTS = ("above", "level", "below")  # the interval is above 0, contains it, or is below it
+ONE_SEED = "one seed"  # without an interval nothing is said
+
 
 class Draw(NamedTuple):
     """One of the values that are averaged: its seed, and that of its labels."""
@@ -43,6 +46,14 @@ class Difference:
         means = [statistics.fmean(values) for values in by_seed.values()]
         half, centre = student_half(means), statistics.fmean(means)
         return None if half is None else (centre - half, centre + half)
+
+
+def verdict(found: Difference) -> str:
+    """The word for a difference, the same everywhere: where its interval lies."""
+    ends = found.interval
+    if ends is None:
+        return ONE_SEED
+    return "above" if ends[0] > 0 else "below" if ends[1] < 0 else "level"
 
 
 def less_best(values: Mapping[Draw, float], others: Mapping[str, Mapping[Draw, float]]) -> Difference | None:

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
+from plgc.experiments.differences import verdict
 from plgc.experiments.grid import cells
 from plgc.experiments.numbers import unit, with_interval
 from plgc.experiments.records import identity
+from plgc.experiments.rows import ALONE, OURS, PARTS, PUBLISHED, WAYS, SummaryRow, level_name
 from plgc.experiments.spec import Experiment
-from plgc.experiments.summary import SummaryRow, level_name
 from plgc.graphs.catalog import title
-from plgc.rivals.methods import METHODS
+
+INTERVAL = (
+    "differences are paired by seed and label draw, with a 95 % interval (Student's t over the means of the seeds): "
+    "above where it is above 0, below where it is below 0, level otherwise"
+)
 
 
 def table_notes(
@@ -45,7 +50,10 @@ def table_notes(
     if len(versions) > 1:
         yield f"not all of one version of plgc: {'; '.join(versions)}"
     if "paper" in head:
-        yield "paper: the paper's own figures, not measured here; − paper: ours less the paper's mean"
+        yield (
+            "paper: the paper's own figures, not measured here; − paper: ours less the paper's mean, which is taken as "
+            "exact, and not paired"
+        )
     yield from _comparison_notes(experiment, found, head)
     for message, mark in failures.items():
         yield f"[{mark}] {message}"
@@ -62,43 +70,58 @@ def _draws(found: Sequence[SummaryRow]) -> str:
 
 
 def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head: Sequence[str]) -> Iterable[str]:
-    """What differences are taken to, and how; and where ours is behind."""
-    if any(row.learned for row in found):
-        yield "learned part: the same head on what the file gave, without X, ÂX and Â²X"
-    controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
-    best = "best" if len(controls) > 2 else "better"
-    if experiment.against and any(row.less_control for row in found):
-        others = [name for name in experiment.against if any(row.method == name and row.values for row in found)]
+    """The ways of scoring, what differences are taken to, and how; and where ours is below."""
+    rivals = {row.way for row in found if row.way != PUBLISHED and not row.name.endswith("learned part alone")}
+    if any(row.way == ALONE and row.name.endswith("learned part alone") for row in found):
+        yield "learned part alone: the same head on what the file gave, without X, ÂX and Â²X"
+    if rivals:
+        own = "has our pair head on its embedding" if experiment.task == "link" else "is as its authors evaluate it"
+        alone = f" {WAYS[ALONE]}: our head on its embedding;" if ALONE in rivals else ""
         yield (
-            f"− best control: less {_one_of(controls, best)}; − best of all: less the best of these"
-            f"{''.join(f', {name}' for name in others)}; the best is the one with the highest mean. Paired by seed and "
-            "label draw, with a 95 % interval (Student's t over the means of the seeds)"
+            f"ways of scoring: a method's own row {own};{alone} {WAYS[PARTS]}: our head with X, ÂX and Â²X beside it, "
+            f"as {OURS} is shipped"
         )
-        yield from _behind(experiment, found)
-    elif "− best control" in head:
-        yield f"− best control: seed by seed, less {_one_of(controls, best)} on the same labels"
-    elif experiment.across and any(row.less_control for row in found):
-        command = f"plgc experiment table {experiment.name} --format csv"
-        rows = f"controls ({', '.join(controls)}) have rows of their own"
-        yield f"{rows}; differences to the {best}, seed by seed: {command}"
+    paired = False
+    if any(row.less_control for row in found):
+        paired = True
+        controls = [name for name in CONTROLS if any(row.method == name and row.values for row in found)]
+        yield f"− best control: less {_best_of(controls)} on the same labels, by their means"
+    if any(row.less_all for row in found):
+        others = [name for name in experiment.against if any(row.method == name and row.values for row in found)]
+        yield f"− best of all: less the best of the controls{''.join(f', {name}' for name in others)}"
+    if any(row.ours_less for row in found):
+        paired = True
+        yield _ours_less_note(experiment, found)
+    if any(row.less_default for row in found):
+        paired = True
+        yield "− default: less the default, all else equal"
+    if paired:
+        yield INTERVAL
+    yield from _below(experiment, found)
 
 
-def _behind(experiment: Experiment, found: Sequence[SummaryRow]) -> Iterable[str]:
+def _ours_less_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
+    """What ours is compared with."""
+    several = any(row.way != PUBLISHED and row.ours_less for row in found)
+    sizes = {row.nodes for row in found if row.method == OURS and row.values}
+    largest = f"; methods without a size: {OURS} at its largest" if len(sizes) > len({r.graph for r in found}) else ""
+    if experiment.across:
+        best = ", in whichever way of scoring is best for it" if several else ""
+        return f"{OURS} − a method: {OURS} as shipped less the method{best}{largest}"
+    alone = f"; the learned part alone less rows with {WAYS[ALONE]}" if several else ""
+    return f"{OURS} − this: {OURS} as shipped, at the same size, less the row{alone}{largest}"
+
+
+def _below(experiment: Experiment, found: Sequence[SummaryRow]) -> Iterable[str]:
     """The cells in which ours is below one of the references."""
     cells = [
         f"{title(row.graph)} ({experiment.across} {level_name(experiment.across, row.level(experiment.across))}): "
         f"{with_interval(row.less_all, unit(experiment, row.metric))} to {row.less_all.other}"
         for row in found
-        if row.less_all is not None and experiment.across and is_ours(row.method) and row.less_all.mean < 0
+        if row.less_all is not None and experiment.across and row.is_ours and verdict(row.less_all) == "below"
     ]
     if cells:
-        yield f"behind the best of all: {'; '.join(cells)}"
-
-
-def is_ours(method: str) -> bool:
-    """Whether it is our method, of all that may be in the records."""
-    known = METHODS.get(method)
-    return known is not None and known.presets and known.condenses
+        yield f"below the best of all: {'; '.join(cells)}"
 
 
 def _metric_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
@@ -115,6 +138,9 @@ def _metric_note(experiment: Experiment, found: Sequence[SummaryRow]) -> str:
     return f"metric: {unit(experiment, main).name}, but {'; '.join(rest)}"
 
 
-def _one_of(names: Sequence[str], best: str) -> str:
+def _best_of(names: Sequence[str]) -> str:
     """A single name, or the better or best of several."""
-    return names[0] if len(names) == 1 else f"the {best} of {', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    best = "best" if len(names) > 2 else "better"
+    return f"the {best} of {', '.join(names[:-1])} and {names[-1]}"

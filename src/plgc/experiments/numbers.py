@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from plgc.experiments.differences import Difference
+from plgc.experiments.differences import ONE_SEED, Difference
 from plgc.experiments.spec import METRICS, Experiment
 
 NONE = "-"
@@ -33,26 +33,28 @@ def mean_std(values: Collection[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def spread(values: Collection[float], form: Unit, sign: str = "") -> str:
+def spread(values: Collection[float], form: Unit) -> str:
     """Mean ± standard deviation; of one value, the value."""
-    return shown_pair(mean_std(values), form, sign) if values else NONE
+    return shown_pair(mean_std(values), form) if values else NONE
 
 
-def shown_pair(found: Sequence[float | None], form: Unit, sign: str = "") -> str:
+def shown_pair(found: Sequence[float | None], form: Unit) -> str:
     """A mean and a standard deviation, where there is one."""
     mean, spread = found
     if mean is None:
         return NONE
-    text = signed(mean, form) if sign else f"{form.factor * mean:.{form.digits}f}"
+    text = f"{form.factor * mean:.{form.digits}f}"
     return text if spread is None else f"{text} ± {form.factor * spread:.{form.digits}f}"
 
 
 def with_interval(found: Difference | None, form: Unit) -> str:
-    """A difference with its interval."""
+    """A difference with its interval, or that there is but one seed."""
     if found is None:
         return NONE
     ends = found.interval
-    return signed(found.mean, form) + (f" [{', '.join(signed(end, form) for end in ends)}]" if ends else "")
+    return f"{signed(found.mean, form)} " + (
+        f"[{', '.join(signed(end, form) for end in ends)}]" if ends else f"({ONE_SEED})"
+    )
 
 
 def signed(value: float, form: Unit) -> str:

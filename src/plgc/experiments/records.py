@@ -26,7 +26,7 @@ CELL_KEYS = tuple(item.name for item in fields(Cell))
 MOST_DRAWS = 1000  # label draws of a cell
 Spent = Annotated[float, Within(0)]  # seconds
 # Records from before they came have none.
-LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric")
+LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric", "variant")
 
 
 @dataclass(frozen=True)

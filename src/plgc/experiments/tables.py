@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from plgc.experiments.notes import is_ours, table_notes
-from plgc.experiments.numbers import NONE, Unit, mean_std, shown_pair, signed, spread, unit, with_interval
+from plgc.experiments.columns import Line, along_level, beside_default, beside_paper
+from plgc.experiments.notes import table_notes
+from plgc.experiments.numbers import NONE, mean_std
+from plgc.experiments.rows import PROTOCOL, SummaryRow, level_name
 from plgc.experiments.spec import Experiment
-from plgc.experiments.summary import PROTOCOL, SummaryRow, level_name, level_values, summarise
+from plgc.experiments.summary import summarise
 from plgc.graphs.catalog import is_known, title
 from plgc.runtime.text import csv_cell, markdown_cell
 
-NO_MEMORY = "out of memory"
 COSTS = {  # a record's costs: their heading, and the unit they are shown in
     "condense_seconds": ("condensing, s", 1.0),
     "learn_seconds": ("learning, s", 1.0),
@@ -59,7 +60,9 @@ def make_table(
     levels = [level for level in varying if level != experiment.across]
     names = ["graph", "nodes", "ratio", *levels, "method"]
     failures: dict[str, int] = {}
-    columns, lines = (_along_level if experiment.across else _beside_paper)(experiment, found, failures)
+    varied = "variant" in levels
+    layout = beside_default if varied else along_level if experiment.across else beside_paper
+    columns, lines = layout(experiment, found, failures)
     rows = [
         [*_names(experiment, line, levels), *line.cells, *(_also(name, line) for name in experiment.also)]
         for line in lines
@@ -113,82 +116,6 @@ def to_csv(table: ResultTable) -> str:
     return text.getvalue().replace("\r\n", "\n")
 
 
-class Line(NamedTuple):
-    """A row to show: the method or what is said of it, the rows it is made from, and the cells."""
-
-    name: str
-    members: Sequence[SummaryRow]
-    cells: list[str]
-    costs: bool = True
-
-
-def _beside_paper(
-    experiment: Experiment, found: Sequence[SummaryRow], failures: dict[str, int]
-) -> tuple[list[str], list[Line]]:
-    """One method a row: its value, the paper's, and the differences to the paper and to the best control."""
-    lines = []
-    for row in found:
-        form = unit(experiment, row.metric)
-        shown = _value(row, form, failures)
-        if shown == NONE and row.method in experiment.methods:
-            shown = "not run"
-        cells = [shown, f"{row.seeds}" if row.values else NONE, spread(row.learned.values(), form)]
-        cells += [NO_MEMORY if row.paper == () else NONE if row.paper is None else shown_pair(row.paper, form)]
-        cells += [NONE if row.difference is None else signed(row.difference, form)]
-        pairs = row.less_control.values.values() if row.less_control else ()
-        cells += [spread(pairs, form, sign="+") + f" (n={len(pairs)})" * (0 < len(pairs) < len(row.values))]
-        lines.append(Line(row.name, [row], [*cells, with_interval(row.less_all, form)]))
-    heads = ["seeds", "learned part", "paper", "− paper", "− best control", "− best of all"]
-    return [_score_name(found, experiment), *heads], lines
-
-
-def _along_level(
-    experiment: Experiment, found: Sequence[SummaryRow], failures: dict[str, int]
-) -> tuple[list[str], list[Line]]:
-    """One method a row, one value of the level a column; a cell with fewer values than others has their number.
-
-    Below ours, where the experiment names what it is to be above: the learned part by itself, and differences.
-    """
-    across = experiment.across
-    assert across is not None
-    along = level_values(experiment, found, across)
-    most: dict[Any, int] = {}
-    for row in found:
-        most[_column(experiment, row)] = max(most.get(_column(experiment, row), 0), len(row.values))
-    groups: dict[tuple[Any, ...], dict[Any, SummaryRow]] = {}
-    for row in found:
-        others = [row.level(level) for level in PROTOCOL if level != across]
-        groups.setdefault((row.graph, row.nodes, row.name, *others), {})[row.level(across)] = row
-    lines = []
-
-    def add(name: str, members: Mapping[Any, SummaryRow], show: Callable[[SummaryRow], str], costs: bool) -> None:
-        cells = [show(members[value]) if value in members else NONE for value in along]
-        if costs or any(cell != NONE for cell in cells):
-            seeds = max(row.seeds for row in members.values())
-            lines.append(Line(name, list(members.values()), [*cells, str(seeds) if experiment.draws else NONE], costs))
-
-    def value(row: SummaryRow) -> str:
-        few = f" (n={len(row.values)})" if 0 < len(row.values) < most[_column(experiment, row)] else ""
-        return _value(row, unit(experiment, row.metric), failures) + few
-
-    further: dict[str, Callable[[SummaryRow], str]] = {
-        ", learned part alone": lambda row: spread(row.learned.values(), unit(experiment, row.metric)),
-        " − best control": lambda row: with_interval(row.less_control, unit(experiment, row.metric)),
-        " − best of all": lambda row: with_interval(row.less_all, unit(experiment, row.metric)),
-    }
-    for members in groups.values():
-        first = next(iter(members.values()))
-        add(first.name, members, value, costs=True)
-        for name, show in further.items() if experiment.against and is_ours(first.method) else ():
-            add(first.name + name, members, show, costs=False)
-    return [*(f"{across} {level_name(across, value)}" for value in along), "seeds"], lines
-
-
-def _column(experiment: Experiment, row: SummaryRow) -> Any:
-    """Cells that have as many values as one another, where none is missing."""
-    return (row.graph, row.level(experiment.across or "")) if experiment.draws else None
-
-
 def _also(name: str, line: Line) -> str:
     """The mean of another metric or cost, over all the seeds of a row."""
     values = [value for row in line.members for value in row.also.get(name, [])] if line.costs else []
@@ -218,19 +145,3 @@ def _without_records(
     names = [name for name in dict.fromkeys(plan.name for plan in experiment.graphs) if name not in run]
     missing = {name for name in names if not is_known(name)} if unavailable is None else set(unavailable)
     return {name: "graph not available" if name in missing else "not run" for name in names}
-
-
-def _value(row: SummaryRow, form: Unit, failures: dict[str, int]) -> str:
-    """Mean ± standard deviation, and how many seeds failed, with the number of the footnote."""
-    shown = [spread(row.values.values(), form)] if row.values else []
-    if row.errors:
-        marks = sorted({failures.setdefault(message, len(failures) + 1) for message in row.errors})
-        count = f"{len(row.errors)} " if row.values else ""
-        shown.append(f"{count}failed {''.join(f'[{mark}]' for mark in marks)}")
-    return ", ".join(shown) or NONE
-
-
-def _score_name(found: Sequence[SummaryRow], experiment: Experiment) -> str:
-    """The heading of the values: the metric, if it is one."""
-    metrics = list(dict.fromkeys(row.metric for row in found)) or [experiment.metric]
-    return metrics[0] if len(metrics) == 1 else "score"

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.curves import AXES
 from plgc.experiments.levels import NAMES
-from plgc.experiments.numbers import mean_std, unit
+from plgc.experiments.numbers import mean_std, unit, with_interval
+from plgc.experiments.rows import ANY, PROTOCOL, PUBLISHED, SummaryRow, level_name
 from plgc.experiments.spec import Experiment, list_experiments
-from plgc.experiments.summary import ANY, PROTOCOL, SummaryRow, level_name, level_values, summarise
+from plgc.experiments.styles import AXES
+from plgc.experiments.summary import level_values, summarise
 from plgc.graphs.catalog import normalised, title
 from plgc.report.charts import NumberTable, Series, line_chart
 from plgc.report.formatting import NONE, counted, spread
@@ -49,7 +50,7 @@ def _run(experiment: Experiment, records: Sequence[Mapping[str, Any]], graph: st
     run["about"] = f"{title}{_seeds(entries)}; from the records of the run {experiment.name}."
     if across is None:
         return run | {"tables": [_table(experiment, entries)]}
-    panels = _panels(entries, across)
+    panels = _panels([entry for entry in entries if entry.way == PUBLISHED], across)
     for place, (panel, members) in enumerate(list(panels.items())[:PANELS]):
         ticks, series = _lines(experiment, across, members)
         metric, axis = _metric(experiment, members[0].metric), AXES.get(across, across)
@@ -149,13 +150,12 @@ def _level_table(title: str, ticks: Sequence[tuple[float, str]], series: Sequenc
 def _table(experiment: Experiment, entries: Sequence[SummaryRow]) -> NumberTable:
     rows = []
     for entry in entries:
-        factor, digits, _ = unit(experiment, entry.metric)
-        values = [factor * value for value in entry.values.values()]
-        pairs = [factor * value for value in entry.less_control.values.values()] if entry.less_control else []
+        form = unit(experiment, entry.metric)
+        values = [form.factor * value for value in entry.values.values()]
         nodes = NONE if entry.nodes is None else str(entry.nodes)
-        less = spread(*mean_std(pairs), digits) if pairs else NONE
+        less = with_interval(entry.less_control, form) if entry.less_control else NONE
         name = entry.name.replace("_", " ")
-        rows.append([title(entry.graph), name, nodes, spread(*mean_std(values), digits), less, entry.seeds])
+        rows.append([title(entry.graph), name, nodes, spread(*mean_std(values), form.digits), less, entry.seeds])
     metrics = list(dict.fromkeys(_metric(experiment, entry.metric) for entry in entries))
-    head = ["graph", "method", "nodes", "; ".join(metrics), "less the best control", "seeds"]
+    head = ["graph", "method", "nodes", "; ".join(metrics), "less the best control, 95 % interval", "seeds"]
     return NumberTable(experiment.title, head, rows, 2)
