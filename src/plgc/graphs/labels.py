@@ -22,7 +22,10 @@ from plgc.graphs.views.splits import draw_labels, draw_shots, generated_split, l
 from plgc.runtime.errors import LabelError, SettingError
 
 MANY = 2000  # labels: from so many on, one fold of a repetition is enough
-NOTHING_HELD_OUT = "no label can be held out, so accuracy cannot be estimated: that takes two labels of a class or more"
+NOTHING_HELD_OUT = (
+    "no label can be held out, so accuracy cannot be estimated: that takes two labels of a class, and more labels than "
+    "are drawn"
+)
 
 
 @dataclass(frozen=True)
