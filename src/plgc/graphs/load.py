@@ -69,8 +69,8 @@ def load_graph(
         - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
           or features, and ``notes``, sentences on what was guessed;
         - ``seen`` where features are derived: ``seen.derived`` says how, and files made from them repeat it;
-        - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from), ``split_index`` and
-          ``split_seed``.
+        - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from), ``split_index``,
+          ``split_seed`` and, where the masks are generated, ``split_generated``.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.
@@ -117,7 +117,7 @@ def open_graph(
         data.notes = [*attribute(data, "notes", ()), note]
     if derived is not None:
         data.seen = Seen(derived=derived)
-    for key in (*MASKS, "split_origin", "split_index", "split_seed"):
+    for key in (*MASKS, "split_origin", "split_index", "split_seed", "split_generated"):
         data[key] = attribute(raw, key)
     if notice is not None:
         for note in attribute(data, "notes", ()):
