@@ -16,7 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import plgc
+from plgc.evaluation.scoring import score
 from plgc.experiments.records import append_record
+from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.method import settings as config
 from plgc.method.batches import batch_size
 from plgc.runtime.errors import SettingError
@@ -49,8 +51,8 @@ def scores(graph, nodes: int, seed: int, device: str, **limits) -> dict[str, flo
     backbone = plgc.reconstruct(condensed, seed=seed, device=device)
     found: dict[str, float | int | None] = {"batch_nodes": condensed.chosen.get("batch_nodes")}
     for shots in SHOTS:
-        model = plgc.finetune(backbone, graph, shots=shots, seed=seed)
-        found["all labels" if shots is None else f"{shots}-shot"] = model.evaluate(graph)["accuracy"]
+        case = draw_case(graph, Protocol(shots=shots), seed)
+        found["all labels" if shots is None else f"{shots}-shot"] = score(backbone, case, "node")["accuracy"]
     return found
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.canvas import save_svg
 from plgc.experiments.figures import draw_figure, has_figure
 from plgc.experiments.numbers import mean_std, unit, with_interval
@@ -28,7 +29,7 @@ from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
 from publish_batches import batch_lines
 from publish_overview import overview
-from publish_summary import short
+from publish_summary import parts, short
 from publish_values import filled
 from publish_words import Results
 
@@ -37,10 +38,11 @@ MARKS = ("<!-- results -->", "<!-- /results -->")  # what stands between them in
 HEADLINE = ("random_encoder", "propagated_features", "raw_features", "plain_parts", "whole", "whole_mlp")
 # Not on the machines that made the records; said here, so that the page does not depend on where it is written.
 UNAVAILABLE = ("ogbn-arxiv", "flickr", "reddit")
-# What has changed since a version, of all that figures depend on.
+# What has changed since a version, of all that figures depend on, and the methods that it changes as published.
+OURS = ("plgc", "ssl")
 SINCE = {
-    "0.1.0": "files had one channel, and the head did not weigh its parts",
-    "0.2.0": "encoders were chosen by comparing twins, and ℓ_swap was part of the default",
+    "0.1.0": ((*OURS, "ctgc", *CONTROLS), "files had one channel, and the head did not weigh its parts"),
+    "0.2.0": (OURS, "encoders were chosen by comparing twins, and ℓ_swap was part of the default"),
 }
 INTRODUCTION = """# Results
 
@@ -79,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     drawn = [results for results in found.values() if has_figure(results.experiment, results.records)]
     figures = [chosen.docs / FIGURES / f"{results.experiment.name}.svg" for results in drawn]
     try:
-        texts = {"batches": batch_lines(chosen.results / "batches.jsonl")}
+        texts = {"batches": batch_lines(chosen.results / "batches.jsonl"), "ablation": parts(found["ablation"])}
         pages = made_pages(found, texts, chosen.docs, chosen.readme)
     except SettingError as error:
         print(error, file=sys.stderr)
@@ -138,9 +140,13 @@ def section(results: Results) -> str:
 
 
 def older(records: list[dict[str, Any]]) -> str:
-    """Which version figures are of, where it is not this one."""
-    versions = sorted({str(record.get("version")) for record in records} & set(SINCE))
-    return " ".join(f"**Figures of plgc {version}**: then {SINCE[version]}." for version in versions)
+    """Which methods' figures are of an earlier version, where it has changed them."""
+    found = []
+    for version, (changed, what) in SINCE.items():
+        methods = {record["cell"]["method"] for record in records if record.get("version") == version}
+        if names := [f"`{name}`" for name in changed if name in methods]:
+            found.append(f"**Figures of plgc {version}** ({', '.join(names)}): then {what}.")
+    return " ".join(found)
 
 
 def with_headline(readme: str, found: Mapping[str, Results]) -> str:

@@ -222,7 +222,18 @@ def membership(results: Results) -> Iterator[str]:
 def ablation(results: Results) -> Iterator[str]:
     """What each variant has more or less than the default, over graphs and numbers of labels."""
     yield "Each variant less the default; every cell that is not level is named:\n"
+    yield from _variants(results)
+
+
+def parts(results: Results) -> str:
+    """The same of the variants that change one thing of the default."""
+    return "\n".join(_variants(results, one_thing=True))
+
+
+def _variants(results: Results, one_thing: bool = False) -> Iterator[str]:
     for variant in dict.fromkeys(row.level("variant") for row in results.rows if row.less_default):
+        if one_thing and variant.startswith(("paper", "…")):
+            continue
         own = [row for row in results.rows if row.level("variant") == variant and row.way == PUBLISHED]
         found = results.compared(own, lambda row: row.less_default, ("variant",))
         named = every_place([one for one in found if verdict(one.found) != "level"])

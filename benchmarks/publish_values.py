@@ -73,8 +73,9 @@ def value(field: str, found: Mapping[str, Results]) -> str:
 
 
 def older(records: Sequence[Mapping[str, Any]]) -> str:
-    """Which version records are of, as the rest of a sentence; nothing where it is this one."""
-    versions = sorted({str(record.get("version")) for record in records} - {__version__})
+    """Which version our own records are of, as the rest of a sentence; nothing where it is this one."""
+    ours = [record for record in records if record["cell"]["method"] == "plgc"]
+    versions = sorted({str(record.get("version")) for record in ours} - {__version__})
     return f", version {', '.join(versions)}" if versions else ""
 
 

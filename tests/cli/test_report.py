@@ -27,8 +27,15 @@ def test_report_as_text(run: Any, artifact: Path, tmp_path: Path) -> None:
 
 def test_few_labels(run: Any, artifact: Path, graph: Path, tmp_path: Path) -> None:
     given = ["--graph", graph, "--seeds", 1, "--shots", 2, "-o", tmp_path / "report.html"]
-    assert run("report", artifact, *given, "--json").result["shots"] == 2
+    result = run("report", artifact, *given, "--title", "Ours & theirs", "--json").result
+    assert result["shots"] == 2
+    every, few = result["scores"]
+    assert (every["shots"], few["shots"], result["unscored"]) == (None, 2, [])
+    assert few["claims"]["plain parts"]["interval"] is None  # one seed
+    assert len(few["answers"]["classes"]) == len(few["answers"]["confusion"]) == 3
+    assert every["scores"]["plgc"]["mean"] == every["scores"]["plgc"]["values"][0]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Ours &amp; theirs</title>" in page
     assert "With 2 labels per class: " in page
     assert "With all labels: " in page
 

@@ -220,3 +220,17 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delitem(sys.modules, "plgc.downstream.estimator")
     with pytest.raises(MissingExtraError, match=r"PLGCClassifier needs scikit-learn: pip install 'plgc\[sklearn\]'"):
         importlib.import_module("plgc.downstream.estimator")
+
+
+def test_every_label_of_a_graph_without_a_split_is_used(graph: Data) -> None:
+    y = torch.where(torch.arange(240) < 30, graph.y, -1)
+    bare = Data(x=graph.x, edge_index=graph.edge_index, y=y)
+    fitted = quick().fit(bare)
+    assert fitted.model_.learned_from == "all 30 labels, 3 classes"
+    loaded = quick().fit(load_graph(bare))  # with the masks that loading has generated
+    np.testing.assert_array_equal(loaded.predict_proba(bare), fitted.predict_proba(bare))
+
+
+def test_labels_of_one_class_are_refused(graph: Data) -> None:
+    with pytest.raises(LabelError, match=r"all 240 labels to learn from are of one class \(ape\)"):
+        quick().fit(graph, ["ape"] * 240, mask=torch.ones(240, dtype=torch.bool))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
-from plgc.evaluation import over_seeds as evaluation
+from plgc.evaluation import runs as evaluation
 from plgc.evaluation.over_seeds import CONTROLS, MAIN_METRIC, describe_settled, evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import (

@@ -134,7 +134,7 @@ def test_errors_are_recorded_and_tried_again(
     assert (outcome.run, outcome.failed) == (2, 2)
     failed = [record for record in read_records([options.records]) if "error" in record]
     assert [record["cell"]["shots"] for record in failed] == [50, 50]
-    assert "50 per class were asked for" in failed[0]["error"]
+    assert "50 labels per class were asked for" in failed[0]["error"]
     assert "machine" in failed[0]
     again = run_experiment(experiment, options)
     assert (again.already, again.run, again.failed) == (2, 0, 2)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from plgc.artifact.condensed import CondensedGraph
+    from plgc.downstream.backbone import Backbone as BackboneModel
+    from plgc.downstream.models import NodeModel
 
 Files = Annotated[
     list[Path],
@@ -125,7 +127,8 @@ def train(
     """Make a model: rebuild a backbone, fine-tune a head.
 
     The backbone comes from the condensed files, one per source, and is not trained further. The head learns classes
-    from the graph's training labels or, with --task link, which nodes are joined from its edges.
+    from the graph's training labels, from every label where the graph has no split of its own (accuracy is then
+    estimated by cross-validation), or, with --task link, which nodes are joined from its edges.
     """
     options = ModelOptions(**values_of(ModelOptions, given))
     if options.task == TaskName.cluster:
@@ -136,8 +139,9 @@ def train(
     condensed, weights, opened = options.read(files, named)
     import plgc
     from plgc.downstream.head import describe_head
-    from plgc.evaluation.over_seeds import common_seen, graph_for
+    from plgc.evaluation.runs import common_seen, graph_for
     from plgc.graphs.derive import derived_of
+    from plgc.graphs.labels import has_own_split
 
     data = graph_for(opened, common_seen(condensed), options.split, seed)
     rebuilt = plgc.reconstruct(
@@ -166,15 +170,18 @@ def train(
             )
         model = plgc.finetune(rebuilt, data, task="link", seed=seed)
         result["val"] = {"auroc": model.head.validation["kept"]}
-        learned, found = f"the edges of {data.name}", f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"
+        learned = f"the edges of {data.name}"
+        found = {"validation": f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"}
     else:
         model = plgc.finetune(rebuilt, data, shots=options.shots, labels=options.labels, seed=seed)
-        learned, found = f"{data.name}, {_labels_text(result)}; {data.split_origin}", None
-        if bool(data.val_mask.any()):
-            result["val"] = model.evaluate(data, on="val")
-            found = f"accuracy {result['val']['accuracy']:.1f} %"
-            if options.shots is None and options.labels is None:
-                found += " (these labels also weighed the head's parts, so expect less on others)"
+        own = has_own_split(data)
+        result["fitted_on"] = model.learned_from
+        learned = f"{model.learned_from} ({data.name}{f'; {data.split_origin}' if own else ''})"
+        if own:
+            result["val"], found = _validate(model, data, options)
+        else:
+            result["split"] = "no split of its own: every label may be used"
+            result["estimate"], found = _estimate(rebuilt, data, options, seed)
         words = describe_head(model.head.settled)
         result["head"] = {**model.head.settled, "words": words}
         learned += f"; {words}" if words else ""
@@ -183,10 +190,44 @@ def train(
     pairs = {
         "model": f"{output}, {size(result['bytes'])}",
         "rebuilt from": f"{result['nodes']} synthetic nodes{_sources_text(result)}, {options.backbone} backbone",
-        "fine-tuned on": learned,
+        "fitted on": learned,
         "time": seconds(result["seconds"]),
     }
-    show(result, facts(pairs | ({"validation": found} if found else {})), json)
+    show(result, facts(pairs | found), json)
+
+
+def _validate(model: NodeModel, data: Data, options: ModelOptions) -> tuple[dict[str, float] | None, dict[str, str]]:
+    """Scores on the validation nodes of the graph's own split, where it has some, and in words."""
+    if not bool(data.val_mask.any()):
+        return None, {}
+    scores = model.evaluate(data, on="val")
+    text = f"accuracy {scores['accuracy']:.1f} % on {int(data.val_mask.sum())} nodes"
+    if options.shots is None and options.labels is None:
+        text += " (these labels also weighed the head's parts, so expect less on others)"
+    return scores, {"validation": text}
+
+
+def _estimate(
+    backbone: BackboneModel, data: Data, options: ModelOptions, seed: int
+) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """The cross-validated estimate over every label, and in words; None where no label can be held out."""
+    from plgc.evaluation import cross_validate
+    from plgc.runtime.errors import LabelError
+
+    try:
+        with working() as progress:
+            found = cross_validate(
+                backbone, data, shots=options.shots, labels=options.labels, seed=seed, progress=progress
+            )
+    except LabelError as error:
+        return None, {"estimate": f"none: {error}"}
+    low, high = found["interval"]
+    return found, {
+        "estimate": f"accuracy {found['accuracy']['mean']:.1f} % (95 %: {low:.1f} to {high:.1f}), macro-F1 "
+        f"{found['macro_f1']['mean']:.1f}; cross-validated",
+        "rests on": f"{found['nodes']} nodes, {found['repeats']} repetition(s) of {found['folds']} fold(s); their "
+        f"heads were fitted on {found['learned_from']} labels",
+    }
 
 
 @takes(ModelOptions, GraphOptions)
@@ -247,12 +288,22 @@ def _evaluate_text(result: dict[str, Any]) -> str:
     setting = (
         f"{result['graph']}: {result['nodes']} synthetic nodes{_sources_text(result)}, {result['backbone']} backbone, "
         f"{heads.get(result['task'], 'clusters of all nodes')}, {result['seeds']} seed(s)"
-        f"{', inductive' if result['inductive'] else ''}"
+        f"{', inductive' if result['inductive'] else ''}; {result['split']}"
     )
     cost = f"condensed: {size(result['bytes'])}; {seconds(result['seconds'])} in all"
     words = (result.get("head") or {}).get("words")
     found = f"the head found: {words}\n" if words else ""
-    return f"{setting}\n\n{table(rows)}\n\n{found}{cost}"
+    return f"{setting}\n\n{table(rows)}\n\n{_claim_text(result)}\n{found}{cost}"
+
+
+def _claim_text(result: dict[str, Any]) -> str:
+    """The difference to the best control, and what it rests on."""
+    from plgc.evaluation.claims import Claim
+
+    best = max(result["controls"], key=lambda name: result["controls"][name]["mean"])
+    values = {name: value for name, value in result["claims"][best].items() if name != "verdict"}
+    metric = {"node": "accuracy", "link": "auroc", "cluster": "nmi"}[result["task"]]
+    return f"against the best control, {best.replace('_', ' ')}: {Claim(**values).text(METRICS[metric][1])}"
 
 
 def _sources_text(result: dict[str, Any]) -> str:

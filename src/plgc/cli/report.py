@@ -39,6 +39,9 @@ def report(
     seeds: Annotated[int, typer.Option(min=0, metavar="N", help="Measure accuracy with N seeds; 0: not at all.")] = 3,
     shots: Shots = None,
     seed: Seed = 0,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="The page's title; by default from the graph's name.")
+    ] = None,
     device: Device = "cpu",
     force: Force = False,
     json: Json = False,
@@ -55,21 +58,15 @@ def report(
         raise typer.BadParameter(f"{option} belongs to a --graph: give both")
     check_output(output, [*source_files(files), *named.files()], "a report", force)
     check_device(device)
-    from plgc.report import write_report
+    from plgc.report.build import report_facts, write_page
+    from plgc.report.inputs import ReportOptions
 
     start = time.perf_counter()
     shown = {} if graph is None else _graph_arguments(named, files)
     with working() as progress:
-        written = write_report(
-            files,
-            output,
-            **shown,
-            seed=seed,
-            seeds=seeds,
-            shots=shots,
-            device=device,
-            progress=progress,
-        )
+        options = ReportOptions(**shown, seed=seed, seeds=seeds, shots=shots, device=device, title=title)
+        found = report_facts(files, options, progress)
+    written = write_page(found, output)
     result = {
         "report": str(written),
         "graph": graph,
@@ -77,6 +74,8 @@ def report(
         "seeds": seeds,
         "shots": shots,
         "seed": seed,
+        "scores": [scores.to_dict() for scores in found.scores],
+        "unscored": found.unscored,
         "bytes": written.stat().st_size,
         "seconds": time.perf_counter() - start,
     }

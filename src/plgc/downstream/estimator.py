@@ -17,6 +17,7 @@ from plgc.downstream.models import finetune
 from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
 from plgc.graphs.formats.values import column_of
+from plgc.graphs.labels import has_own_split, one_class
 from plgc.graphs.load import load_graph
 from plgc.method.condense import condense
 from plgc.method.settings import CondenseSettings
@@ -110,6 +111,8 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
         data = load_graph(graph)
         values, chosen = _labelled(graph, data, y, mask, "train_mask", "learn from")
         classes, numbers = np.unique(values[chosen], return_inverse=True)
+        if len(classes) == 1:
+            raise one_class(len(numbers), classes[0])
         nodes = default_nodes(node_count(data)) if self.nodes is None and self.ratio is None else self.nodes
         condensed = condense(
             data,
@@ -206,11 +209,9 @@ def _labelled(graph: Any, data: Data, y: Any, mask: Any, own: str, purpose: str)
     A mask that loading the graph has generated does not count.
     """
     values, labelled = node_values(data, y)
-    if mask is None:
-        if isinstance(graph, Data):
-            mask = data[own] if own in graph else None
-        elif not str(attribute(data, "split_origin", "")).startswith("generated"):
-            mask = attribute(data, own)
+    brought = own in graph if isinstance(graph, Data) else True
+    if mask is None and brought and has_own_split(data):
+        mask = attribute(data, own)
     if mask is not None:
         given = mask.cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
         if given.dtype != bool or given.shape != labelled.shape:

@@ -19,11 +19,11 @@ from plgc.downstream.tasks.link import LinkHead, LinkSettings, fit_link, link_ex
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
 from plgc.graphs.attributes import seen_of
 from plgc.graphs.check import node_count
-from plgc.graphs.labels import choose_labels
-from plgc.graphs.load import num_classes
+from plgc.graphs.labels import check_classes, choose_labels, has_own_split, labels_text, with_every_label
+from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
-from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.errors import GraphError, LabelError, SettingError
 
 VALIDATION = 0.1  # share of the edges that chooses the epoch of a pair head
 
@@ -46,9 +46,10 @@ class Model:
 
 @dataclass(frozen=True)
 class NodeModel(Model):
-    """A model that classifies nodes."""
+    """A model that classifies nodes; ``learned_from`` says which labels it was fitted on, and is not in the file."""
 
     head: Head
+    learned_from: str | None = None
 
     FORMAT = "plgc-node-model"
     HEAD = Head
@@ -68,8 +69,18 @@ class NodeModel(Model):
         return self.predict_proba(graph).argmax(dim=1)
 
     def evaluate(self, graph: Data, on: str = "test") -> dict[str, float]:
-        """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes."""
+        """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes.
+
+        Raises:
+            LabelError: there are no such nodes, or the graph has no split of its own: then every label was learned
+                from, and :func:`plgc.evaluation.cross_validate` estimates the accuracy.
+        """
         self.names.check_classes(graph)
+        if not has_own_split(graph):
+            raise LabelError(
+                f"{graph.name} has no split of its own, so a model learns from every label and none is left to score: "
+                "use plgc.evaluation.cross_validate, or give the graph train_mask and test_mask"
+            )
         return score_nodes(self.predict_proba(graph), graph, on)
 
 
@@ -136,11 +147,11 @@ def finetune(
 
     Args:
         backbone: from :func:`plgc.reconstruct`.
-        graph: for ``node``, a labelled graph with masks; only labels of training nodes are used (and of validation
-            nodes, to weigh what the head uses, when all training labels are used). For ``link``, any graph: the head is
-            trained on its edges.
+        graph: for ``node``, a labelled graph from :func:`plgc.load_graph`. With a split of its own, only labels of
+            training nodes are used (and of validation nodes, to weigh what the head uses, when all training labels are
+            used). Without one, every label is used. For ``link``, any graph: the head is trained on its edges.
         task: ``node`` or ``link``.
-        shots: use this many labels per class, drawn from the training nodes; no validation labels.
+        shots: use this many labels per class, drawn from the labels to train on; no validation labels.
         labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
         seed: of the draw.
         settings: how the head for nodes is trained.
@@ -160,10 +171,12 @@ def finetune(
     if task != "node":
         raise SettingError(f"unknown task {task!r}: choose node or link")
     check_preprocessing(backbone.preprocessing, seen_of(graph).preprocessing, "the condensed graph")
-    inputs = backbone.prepare(graph)
+    graph = with_every_label(graph)
     labelled, validate = choose_labels(graph, shots, labels, seed)
+    check_classes(node_labels(graph)[labelled], graph)
+    inputs = backbone.prepare(graph)
     head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
-    return NodeModel(backbone, head, Names.of(graph, num_classes(graph)))
+    return NodeModel(backbone, head, Names.of(graph, num_classes(graph)), labels_text(graph, labelled))
 
 
 def finetune_links(

@@ -3,6 +3,7 @@
 It may import every method and every task, and nothing of experiments, which say what is compared.
 """
 
+from plgc.evaluation.cross_validated import cross_validate
 from plgc.evaluation.over_seeds import evaluate
 
-__all__ = ["evaluate"]
+__all__ = ["cross_validate", "evaluate"]

@@ -16,11 +16,12 @@ from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.head import HeadSettings, smooth
+from plgc.downstream.tasks.answers import Answers, answers_on
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
 from plgc.downstream.tasks.link import fit_link, link_examples, score_links
 from plgc.downstream.tasks.metrics import accuracy
-from plgc.downstream.tasks.node import fit_head_on, score_nodes
+from plgc.downstream.tasks.node import fit_head_on
 from plgc.downstream.tasks.whole_link import train_whole_link
 from plgc.evaluation.kept import Ways
 from plgc.graphs.attributes import attribute
@@ -77,12 +78,14 @@ def score(
     prepared: PreparedGraphs | None = None,
     settled: dict[str, float] | None = None,
     head: HeadSettings | None = None,
+    answers: list[Answers] | None = None,
 ) -> dict[str, float]:
     """Metrics of one task: accuracy and macro-F1 in per cent, AUROC, AP, NMI and ARI from 0 to 1.
 
     Nodes are classified by the authors' own head or classifier where the model has one, else by ours.
     ``prepared`` is a cache of the case's graphs, shared between methods. ``settled`` is filled with what the head for
-    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), which is trained by the settings ``head``.
+    nodes has settled (:attr:`plgc.downstream.head.Head.settled`), which is trained by the settings ``head``. The node
+    task's predictions are appended to ``answers``.
     """
     prepared = prepared or PreparedGraphs()
     if task == "link":
@@ -95,7 +98,10 @@ def score(
         return score_links(pair_head, visible, split, graph, seed, on)
     inputs = learned.prepare(case.visible, prepared)
     if task == "node":
-        return _score_nodes(learned, case, inputs, on, {} if settled is None else settled, head)
+        found, metrics = _answer_nodes(learned, case, inputs, on, {} if settled is None else settled, head)
+        if answers is not None:
+            answers.append(found)
+        return metrics
     embedding = learned.embed(inputs)
     found = cluster_nodes(embedding, learned.parts, num_classes(case.graph), seed)
     return score_clusters(found, node_labels(case.graph))
@@ -116,34 +122,36 @@ def score_whole_link(case: Case, *, seed: int = 0, on: str = "test", device: str
     return train_whole_link(case.graph, case.split, seed, device=device, on=on)
 
 
-def _score_nodes(
+def _answer_nodes(
     learned: Embedder,
     case: Case,
     inputs: Inputs,
     on: str,
     settled: dict[str, float],
     settings: HeadSettings | None = None,
-) -> dict[str, float]:
+) -> tuple[Answers, dict[str, float]]:
+    """Predictions for the nodes to be scored, and their metrics."""
     if case.clean is None:
         raise LabelError("the graph has no labels: nodes cannot be classified")
     clean, y = case.clean.to(inputs.device), node_labels(case.graph).to(inputs.device)
     if learned.own_head is not None:
         probability = learned.own_head(learned.embed(inputs), clean, y[clean], num_classes(case.graph))
-        return score_nodes(probability.cpu(), case.graph, on)
+        answers = answers_on(probability.cpu(), case.graph, on)
+        return answers, answers.metrics()
     if not isinstance(learned, Classifier):
         embedding, adjacency = learned.embed(inputs), inputs.adjacency if learned.uses_edges else None
         seen = {"uses_edges": learned.uses_edges}
         head = fit_head_on(embedding, learned.parts, inputs, case.graph, case.clean, case.validate, settings, **seen)
         settled.update(head.settled)
-        return score_nodes(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
+        answers = answers_on(head.probabilities(embedding, adjacency).cpu(), case.graph, on)
+        return answers, answers.metrics()
     if case.finetune:
         learned = finetune_last_layer(learned, inputs, clean, y[clean])
     probability = learned.probabilities(inputs)
-    metrics = score_nodes(probability.cpu(), case.graph, on)
+    answers = answers_on(probability.cpu(), case.graph, on)
     # Our head smooths its predictions over the graph; what that would do for this method is reported beside.
     smoothed = smooth(probability, inputs.adjacency, HeadSettings()).argmax(1).cpu()
-    mask = case.graph[f"{on}_mask"] & (node_labels(case.graph) >= 0)
-    return {**metrics, "smoothed_accuracy": accuracy(smoothed[mask], node_labels(case.graph)[mask])}
+    return answers, {**answers.metrics(), "smoothed_accuracy": accuracy(smoothed[answers.nodes], answers.truth)}
 
 
 def train_whole_graph(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scipy.special import stdtrit
+from plgc.evaluation.claims import student_half
 
 VERDICTS = ("above", "level", "below")  # the interval is above 0, contains it, or is below it
 ONE_SEED = "one seed"  # without an interval nothing is said
@@ -44,11 +44,8 @@ class Difference:
         for draw, value in self.values.items():
             by_seed.setdefault(draw.seed, []).append(value)
         means = [statistics.fmean(values) for values in by_seed.values()]
-        if len(means) < 2:
-            return None
-        half = float(stdtrit(len(means) - 1, 0.975)) * statistics.stdev(means) / len(means) ** 0.5
-        centre = statistics.fmean(means)
-        return centre - half, centre + half
+        half, centre = student_half(means), statistics.fmean(means)
+        return None if half is None else (centre - half, centre + half)
 
 
 def verdict(found: Difference) -> str:

@@ -6,6 +6,7 @@ are given has none.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass
 
@@ -13,10 +14,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.graphs.attributes import attribute
+from plgc.graphs.check import MASKS
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.views.noise import flip_labels
-from plgc.graphs.views.splits import draw_labels, draw_shots
+from plgc.graphs.views.splits import draw_labels, draw_shots, generated_split, label_folds, labels_present
 from plgc.runtime.errors import LabelError, SettingError
+
+MANY = 2000  # labels: from so many on, one fold of a repetition is enough
+NOTHING_HELD_OUT = (
+    "no label can be held out, so accuracy cannot be estimated: that takes two labels of a class, and more labels than "
+    "are drawn"
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,70 @@ def training_labels(
     return TrainingLabels(shown, chosen, val, classes, noise)
 
 
+def has_own_split(graph: Data) -> bool:
+    """Whether the masks are the graph's own, and not those that loading it has generated from its labels."""
+    if not attribute(graph, "split_generated", False):
+        return True
+    generated = generated_split(node_labels(graph), attribute(graph, "split_seed", 0))
+    return any(not torch.equal(graph[key], mask) for key, mask in zip(MASKS, generated, strict=True))
+
+
+def with_every_label(graph: Data) -> Data:
+    """A graph without a split of its own, with every labelled node for training; another graph as it is."""
+    if has_own_split(graph):
+        return graph
+    known = node_labels(graph) >= 0
+    return _with_masks(graph, known, torch.zeros_like(known), f"no split of its own: {labels_text(graph, known)}")
+
+
+def cross_validation(graph: Data, shots: int | None, labels: int | None, seed: int) -> list[Data]:
+    """Graphs with masks for one repetition of cross-validation over every label: train, and test what was held out.
+
+    With ``shots`` or ``labels`` there is one: so many labels are drawn, and the others are held out. Of very many
+    labels, one fold is enough. The list is empty where nothing can be held out: no class has two labels, or all are
+    drawn.
+    """
+    whole = with_every_label(graph)
+    y, known = node_labels(whole), whole["train_mask"] & (node_labels(whole) >= 0)
+    if shots is not None or labels is not None:
+        learned = torch.zeros_like(known)
+        learned[choose_labels(whole, shots, labels, seed)[0]] = True
+        held_out = [(known & ~learned).nonzero().flatten()]
+    else:
+        folds = label_folds(torch.where(known, y, -1), seed)
+        held_out = folds[:1] if int(known.sum()) >= MANY else folds
+    found = []
+    for nodes in held_out:
+        test = torch.zeros_like(known)
+        test[nodes] = True
+        found.append(_with_masks(graph, known & ~test, test, "cross-validation"))
+    return [one for one in found if bool(one["test_mask"].any())]
+
+
+def labels_text(graph: Data, nodes: Tensor) -> str:
+    """How many labels these nodes (a mask, or numbers) have: "all 12 labels, 3 classes", or "9 of 12 labels, …"."""
+    y = node_labels(graph)
+    own, every = y[nodes], int((y >= 0).sum())
+    count, classes = int((own >= 0).sum()), len(labels_present(own))
+    share = f"all {every}" if count == every else f"{count} of {every}"
+    return f"{share} labels, {classes} {'class' if classes == 1 else 'classes'}"
+
+
+def check_classes(y: Tensor, graph: Data) -> None:
+    """Raise where labels to learn from are of one class."""
+    if len(present := labels_present(y)) == 1:
+        names = attribute(graph, "class_names")
+        raise one_class(int((y >= 0).sum()), present[0] if names is None else names[present[0]])
+
+
+def one_class(count: int, which: object) -> LabelError:
+    """The error on labels that are all the same."""
+    return LabelError(
+        f"all {count} labels to learn from are of one class ({which}): there is nothing to tell apart, give labels of "
+        "two classes or more"
+    )
+
+
 def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int) -> tuple[Tensor, bool]:
     """Which nodes' labels to train a head on, and whether validation labels may be used (full labels only)."""
     if shots is not None and labels is not None:
@@ -74,11 +147,25 @@ def choose_labels(graph: Data, shots: int | None, labels: int | None, seed: int)
     y = node_labels(graph)
     if "train_mask" not in graph:
         raise LabelError("the graph has no training mask: load it with plgc.load_graph, which makes one")
-    if shots is not None:
-        return draw_shots(y, graph["train_mask"], shots, seed), False
-    if labels is not None:
-        return draw_labels(y, graph["train_mask"], labels, seed), False
+    try:
+        if shots is not None:
+            return draw_shots(y, graph["train_mask"], shots, seed, attribute(graph, "class_names")), False
+        if labels is not None:
+            return draw_labels(y, graph["train_mask"], labels, seed), False
+    except LabelError as error:
+        if not attribute(graph, "split_generated", False):
+            raise
+        kept = "the generated split keeps labels back to validate and test; a model from 'plgc train' uses every label"
+        raise LabelError(f"{error} ({kept})") from error
     labelled = ((y >= 0) & graph["train_mask"]).nonzero().flatten()
     if len(labelled) == 0:
         raise LabelError("none of the graph's training nodes has a label")
     return labelled, bool((graph["val_mask"] & (y >= 0)).any())
+
+
+def _with_masks(graph: Data, train: Tensor, test: Tensor, origin: str) -> Data:
+    """The graph with other masks and no validation nodes, sharing all other tensors."""
+    data = copy.copy(graph)
+    data.train_mask, data.val_mask, data.test_mask = train, torch.zeros_like(train), test
+    data.split_origin, data.split_generated = origin, None
+    return data

@@ -76,8 +76,8 @@ def load_graph(
           or features, ``notes``, sentences on what was guessed, and ``doubts``, on columns that look like classes;
         - ``seen`` where features are derived from edges, or made from a table: ``seen.derived`` and
           ``seen.preprocessing`` say how, and files made from them repeat it;
-        - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from), ``split_index`` and
-          ``split_seed``.
+        - ``num_nodes``, ``name``, ``split_origin`` (a sentence on where the masks come from), ``split_index``,
+          ``split_seed`` and, where the masks are generated, ``split_generated``.
 
     Raises:
         GraphNotFoundError: nothing is found under that name or path.
@@ -131,9 +131,9 @@ def open_graph(
         data.notes = [*attribute(data, "notes", ()), note]
     if seen != ALL:
         data.seen = seen
-    elif (unlike := unlike_scales(data)) is not None:
-        data.notes = [*attribute(data, "notes", ()), f"{data.name}: {unlike}"]
-    for key in (*MASKS, "split_origin", "split_index", "split_seed"):
+    elif (unlike := unlike_scales(data)) is not None and unlike not in attribute(data, "notes", ()):
+        data.notes = [*attribute(data, "notes", ()), unlike]
+    for key in (*MASKS, "split_origin", "split_index", "split_seed", "split_generated"):
         data[key] = attribute(raw, key)
     if notice is not None:
         for note in (*attribute(data, "doubts", ()), *attribute(data, "notes", ())):

@@ -131,6 +131,7 @@ def set_split(data: Data, split: int, seed: int) -> None:
         _check_apart(data)
     elif "y" in data:
         data.train_mask, data.val_mask, data.test_mask = generated_split(data["y"], seed)
+        data.split_generated = True
         each = training_text(data["y"], data.train_mask)
         data.split_origin = f"generated split, seed {seed} ({each}, {int(data.val_mask.sum())} validation, rest test)"
     else:

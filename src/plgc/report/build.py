@@ -51,7 +51,12 @@ def write_report(
         'small.html'
     """
     check_writable(out)
-    return write_atomically(out, build_report(files, options=options, progress=progress).encode())
+    return write_page(report_facts(files, options, progress), out)
+
+
+def write_page(facts: ReportFacts, out: str | os.PathLike[str]) -> Path:
+    """Write the page of these facts, whole or not at all."""
+    return write_atomically(out, render_page(facts).encode())
 
 
 @accepts(options=ReportOptions)
@@ -71,12 +76,18 @@ def build_report(
         GraphError: features differ between the files, or between them and the graph.
         SettingError: there is nothing to report on.
     """
+    return render_page(report_facts(files, options, progress))
+
+
+def report_facts(
+    files: Sequence[str | os.PathLike[str]], options: ReportOptions, progress: Progress | None = None
+) -> ReportFacts:
+    """Open the inputs and compute everything that the page shows; arguments and errors as in :func:`build_report`."""
     report = progress or silent
     report("opening", 0, STEPS)
     facts = collect_facts(open_inputs(files, options), options, progress)
-    page = render_page(facts)
     report("done", STEPS, STEPS)
-    return page
+    return facts
 
 
 def render_page(facts: ReportFacts) -> str:

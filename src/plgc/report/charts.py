@@ -1,4 +1,4 @@
-"""Charts as data: lines, bars, and dots with whiskers, each with a text alternative and its numbers as a table.
+"""Charts as data: lines, bars, cells, and dots with whiskers, each with a text alternative and its numbers as a table.
 
 ``page/charts.html`` draws them as SVG. Series take the page's colours in turn and differ in their dashes too, so that
 colour is never the only difference.
@@ -19,6 +19,7 @@ ROWS = 40  # shown of one table
 SERIES = 8  # in one chart
 NAMED = 16  # names under bars
 ROW_HEIGHT = 30.0  # of a dot chart
+CELL, NAME = 26.0, 18  # of a cell chart: the height of a row, and the characters of its name
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ class Chart:
     """A chart for the page.
 
     Attributes:
-        kind: ``lines``, ``bars`` or ``dots``.
+        kind: ``lines``, ``bars``, ``dots`` or ``cells``.
         id: unique in the page.
         title: what is shown.
         description: the text alternative.
         numbers: the same as a table.
         frame: where values are in the picture.
         ticks: values on the x axis and their names.
-        content: what is drawn: :class:`Series`, sizes, or rows of :func:`dot_chart`.
+        content: what is drawn: :class:`Series`, sizes, or rows of :func:`dot_chart` and :func:`cell_chart`.
         x_label, y_label: of the axes.
         marked: whether the points of lines are drawn, and bars are apart.
     """
@@ -145,6 +146,34 @@ def dot_chart(
     numbers = [[name, spread(mean, deviation, max(digits, 2))] for name, mean, deviation, _ in rows]
     table, ticks = NumberTable(title, ["", unit], numbers), _named(nice_ticks(frame.low_x, frame.high_x, 4))
     return Chart("dots", id, title, f"{unit}: {words}.", table, frame, ticks, content)
+
+
+def cell_chart(
+    id: str, title: str, names: Sequence[str], counts: Sequence[Sequence[int]], *, rows: str, columns: str
+) -> Chart:
+    """A square of counts, each cell as dark as its share of its row; columns have the numbers of the rows.
+
+    The share is written in every cell, so that nothing depends on telling greys apart.
+    """
+    shares = [[count / max(1, sum(row)) for count in row] for row in counts]
+    content = []
+    for place, (name, row) in enumerate(zip(names, shares, strict=True)):
+        short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+        content.append((f"{short} ({place + 1})", row))
+    words = "; ".join(_most_taken_for(names, place, row) for place, row in enumerate(shares) if sum(counts[place]))
+    table = [[f"{name} ({place + 1})", *row] for place, (name, row) in enumerate(zip(names, counts, strict=True))]
+    numbers = NumberTable(f"{title}: answers", [rows, *(str(place + 1) for place in range(len(names)))], table)
+    frame = Frame(0, len(names), len(names), 0, CELL * len(names) + 50, left=150.0)
+    ticks = [(place + 0.5, str(place + 1)) for place in range(len(names))]
+    text = f"Rows: {rows}, columns: {columns}, in per cent of the row. {words}."
+    return Chart("cells", id, title, text, numbers, frame, ticks, content, columns, rows)
+
+
+def _most_taken_for(names: Sequence[str], place: int, row: Sequence[float]) -> str:
+    """How much of a row is on the diagonal, and where most of the rest is."""
+    wrong = max((share, -other) for other, share in enumerate(row) if other != place) if len(row) > 1 else (0.0, 0)
+    most = f", most often taken for {names[-wrong[1]]}: {100 * wrong[0]:.0f} %" if wrong[0] > 0 else ""
+    return f"{names[place]}: {100 * row[place]:.0f} % right{most}"
 
 
 def thinned(values: Sequence[T], most: int = ROWS) -> list[T]:

@@ -43,6 +43,11 @@ def spread(mean: float, deviation: float | None, digits: int = 1) -> str:
     return text if deviation is None else f"{text} ± {deviation:.{digits}f}"
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
 def counted(count: int, noun: str) -> str:
     """A number and a noun: ``1 node``, ``2 nodes``."""
     return f"{whole(count)} {noun}{'' if count == 1 else 's'}"

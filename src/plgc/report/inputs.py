@@ -42,6 +42,7 @@ class ReportOptions:
         seeds: how often accuracy is measured; 0 leaves it out, which saves most of the time.
         shots: labels per class for a second comparison of accuracy.
         device: where to compute, such as ``cpu`` or ``cuda``.
+        title: of the page; by default made from the graph's name.
     """
 
     graph: AnyPath | Data | None = None
@@ -53,6 +54,7 @@ class ReportOptions:
     seeds: int = 3
     shots: int | None = None
     device: str = "cpu"
+    title: str | None = None
 
 
 @dataclass(frozen=True)

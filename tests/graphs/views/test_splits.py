@@ -66,7 +66,7 @@ def test_shots_come_from_the_pool_and_are_equal_per_class(sizes: list[int], shot
     counts = torch.bincount(y[pool & (y >= 0)], minlength=len(sizes)).tolist()
     if min(counts) < shots:
         label = next(i for i, count in enumerate(counts) if count < shots)
-        with pytest.raises(LabelError, match=f"class {label} has {counts[label]} labelled.*{shots} per class"):
+        with pytest.raises(LabelError, match=f"{shots} labels per class.*class {label} has {counts[label]}"):
             draw_shots(y, pool, shots, seed)
         return
     drawn = draw_shots(y, pool, shots, seed)

@@ -10,9 +10,8 @@ from torch_geometric.data import Data
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.fitting import fit_head
 from plgc.downstream.head import Head, HeadSettings
-from plgc.downstream.tasks.metrics import accuracy, auroc, macro_f1
+from plgc.downstream.tasks.answers import answers_on
 from plgc.graphs.load import node_labels, num_classes
-from plgc.runtime.errors import LabelError, SettingError
 from plgc.sparse.inputs import Inputs
 
 
@@ -49,14 +48,4 @@ def fit_head_on(
 
 def score_nodes(probability: Tensor, graph: Data, on: str) -> dict[str, float]:
     """Accuracy, macro-F1 and (two classes) AUROC of predicted probabilities on one part of a graph's split."""
-    if on not in ("train", "val", "test"):
-        raise SettingError(f"on is {on!r}: choose train, val or test")
-    y = node_labels(graph)
-    mask = graph[f"{on}_mask"] & (y >= 0)
-    if not bool(mask.any()):
-        raise LabelError(f"the graph has no labelled {on} nodes to evaluate on")
-    predicted, truth = probability.argmax(dim=1)[mask], y[mask]
-    result = {"accuracy": accuracy(predicted, truth), "macro_f1": macro_f1(predicted, truth)}
-    if probability.shape[1] == 2:
-        result["auroc"] = auroc(probability[mask, 1], truth == 1)
-    return result
+    return answers_on(probability, graph, on).metrics()

@@ -18,7 +18,7 @@ from plgc.graphs.derive import derived_of
 from plgc.runtime.errors import GraphError, SettingError
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test
-NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin", "split_index", "split_seed")
+NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin", "split_index", "split_seed", "split_generated")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs.labels import TrainingLabels, choose_labels, training_labels
+from plgc.graphs.labels import TrainingLabels, check_classes, choose_labels, training_labels
 from plgc.graphs.views.edges import EdgeSplit, split_edges, training_edges
 from plgc.graphs.views.inductive import training_subgraph, unseen_subgraph
 from plgc.graphs.views.shift import long_tailed
@@ -87,6 +87,8 @@ def draw_case(graph: Data, protocol: Protocol, seed: int, edge_seed: int | None 
     if "y" in graph and bool((graph["y"] >= 0).any()):
         clean, validate = choose_labels(graph, protocol.shots, protocol.labels, seed)
         validate = validate and protocol.noise is None
+        if protocol.task == "node":
+            check_classes(graph["y"][clean], graph)
     given = None if clean is None else _given(graph, protocol, clean, validate, seed)
     whole, split, visible = graph, None, graph
     if protocol.task == "link":

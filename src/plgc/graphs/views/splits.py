@@ -1,9 +1,11 @@
-"""Which nodes are for training: generated splits, few-shot draws and fixed label budgets.
+"""Which nodes are for training: generated splits, few-shot draws, fixed label budgets and folds.
 
 Every draw takes a seed and has its own generator, so it neither reads nor changes torch's global random state.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,6 +14,8 @@ from plgc.runtime.errors import LabelError
 
 PER_CLASS = 20
 VALIDATION = 500
+FOLDS = 5
+SHOWN = 5  # classes in a message
 
 
 def generated_split(y: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,10 +45,10 @@ def training_text(y: Tensor, train: Tensor) -> str:
     return f"{most} per class" if fewest == most else f"{fewest} to {most} per class"
 
 
-def draw_shots(y: Tensor, pool_mask: Tensor, shots: int, seed: int) -> Tensor:
+def draw_shots(y: Tensor, pool_mask: Tensor, shots: int, seed: int, names: Sequence[str] | None = None) -> Tensor:
     """Draw ``shots`` labelled nodes of every class from the pool; sorted node numbers.
 
-    With one seed the draws are nested: those for 3 shots are among those for 5.
+    With one seed the draws are nested: those for 3 shots are among those for 5. ``names`` are those of the classes.
 
     Raises:
         LabelError: a class has fewer than ``shots`` labelled nodes in the pool.
@@ -52,15 +56,16 @@ def draw_shots(y: Tensor, pool_mask: Tensor, shots: int, seed: int) -> Tensor:
     if shots < 1:
         raise LabelError(f"shots={shots}: at least one label per class is needed")
     generator = torch.Generator().manual_seed(seed)
-    drawn = []
-    for label, members in _pool_by_class(y, pool_mask):
-        if members.numel() < shots:
-            raise LabelError(
-                f"class {label} has {members.numel()} labelled node(s) in the training pool, {shots} per class were "
-                "asked for: ask for fewer"
-            )
-        drawn.append(_draw(members, shots, generator))
-    return torch.cat(drawn).sort().values
+    pool = _pool_by_class(y, pool_mask)
+    counts = {str(label if names is None else names[label]): members.numel() for label, members in pool}
+    if min(counts.values()) < shots:
+        short = [f"class {name} has {count}" for name, count in counts.items() if count < shots]
+        more = "" if len(short) <= SHOWN else f" and {len(short) - SHOWN} more classes have fewer"
+        raise LabelError(
+            f"{shots} labels per class were asked for, and of those to train on {', '.join(short[:SHOWN])}{more}: ask "
+            f"for at most {min(counts.values())}"
+        )
+    return torch.cat([_draw(members, shots, generator) for _, members in pool]).sort().values
 
 
 def draw_labels(y: Tensor, pool_mask: Tensor, total: int, seed: int) -> Tensor:
@@ -92,6 +97,22 @@ def draw_labels(y: Tensor, pool_mask: Tensor, total: int, seed: int) -> Tensor:
             counts[open_classes] = torch.minimum(counts[open_classes] + share, available[open_classes])
     drawn = [_draw(members, count, generator) for (_, members), count in zip(pool, counts.tolist(), strict=True)]
     return torch.cat(drawn).sort().values
+
+
+def label_folds(y: Tensor, seed: int) -> list[Tensor]:
+    """The held-out nodes of every fold: each class is spread over at most five folds, as evenly as it goes.
+
+    The only label of a class is in no fold: without it the class could not be learned. Where no class has two labels
+    there is no fold.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    classes = [members for members in members_by_class(y) if members.numel() > 1]
+    count = min(FOLDS, max((members.numel() for members in classes), default=0))
+    fold, before = torch.full_like(y, -1), 0
+    for members in classes:
+        fold[_draw(members, members.numel(), generator)] = (torch.arange(members.numel()) + before) % count
+        before += members.numel()
+    return [(fold == place).nonzero().flatten() for place in range(count)]
 
 
 def labels_present(y: Tensor) -> list[int]:

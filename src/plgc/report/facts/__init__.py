@@ -15,12 +15,17 @@ STEPS = 4
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All facts of one report; ``node_map`` is None without a graph, or where the files have no common embedding."""
+    """All facts of one report.
+
+    ``unscored`` says why a task has no scores; ``node_map`` is None without a graph, or where the files have no common
+    embedding.
+    """
 
     inputs: ReportInputs
     options: ReportOptions
     files: list[FileFacts]
     scores: list[Scores] = field(default_factory=list)
+    unscored: list[str] = field(default_factory=list)
     node_map: NodeMap | None = None
 
 
@@ -32,8 +37,8 @@ def collect_facts(inputs: ReportInputs, options: ReportOptions, progress: Progre
     if graph is None or not sources:
         return ReportFacts(inputs, options, files)
     inner = nested(progress, "scoring", 2, STEPS)
-    scores = score_files(sources, graph, options, inner) if options.seeds else []
+    scores, unscored = score_files(sources, graph, options, inner) if options.seeds else ([], [])
     report("drawing the map", 3, STEPS)
     condensed = {source.name: source.condensed for source in sources}
     node_map = make_node_map(condensed, graph.data, options.seed, options.device)
-    return ReportFacts(inputs, options, files, scores, node_map)
+    return ReportFacts(inputs, options, files, scores, unscored, node_map)

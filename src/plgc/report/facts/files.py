@@ -12,7 +12,7 @@ import torch
 
 from plgc.artifact.condensed import CHANNELS, CondensedGraph
 from plgc.downstream.backbone import reconstruct
-from plgc.evaluation.over_seeds import graph_for
+from plgc.evaluation.runs import graph_for
 from plgc.evaluation.theory import Diagnosis, diagnose, separation
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.views.edges import training_edges

@@ -7,7 +7,8 @@ from typing import Any
 from plgc.report.charts import Chart, dot_chart
 from plgc.report.facts import ReportFacts
 from plgc.report.facts.scores import Score, Scores
-from plgc.report.formatting import spread
+from plgc.report.formatting import counted, signed
+from plgc.report.sections.classes import class_details
 from plgc.report.sections.runs import recorded_runs
 
 UNITS = {"accuracy": "test accuracy, %", "auroc": "AUROC of test edges"}
@@ -21,7 +22,8 @@ def accuracy_section(facts: ReportFacts) -> dict[str, Any]:
         "verdicts": [verdict(scores) for scores in facts.scores],
         "charts": [_chart(scores, place) for place, scores in enumerate(facts.scores)],
         "notes": [note for scores in facts.scores for note in scores.notes],
-        "unscored": None if facts.scores else _why_unscored(facts),
+        "unscored": facts.unscored or [text for text in [None if facts.scores else _why_unscored(facts)] if text],
+        "details": class_details(facts.scores),
         "runs": runs,
         "unknown_runs": unknown,
     }
@@ -40,22 +42,29 @@ def _why_unscored(facts: ReportFacts) -> str | None:
 
 
 def verdict(scores: Scores) -> str:
-    """One sentence: the files beside the best control and the whole graph, seed by seed."""
+    """One sentence: the files beside the best control and the whole graph, and what that rests on."""
     control, whole = scores.control, scores.of("whole")[0]
     what = "links" if scores.task == "link" else scores.few_labels or "all labels"
     who = f", {scores.best.name}" if len(scores.of("file")) > 1 else ""
     return (
-        f"With {what}{who}: {_margin(scores, control)} the best control ({control.name}), "
-        f"{_margin(scores, whole)} a GNN trained on the whole graph."
+        f"With {what}{who}: {_margin(scores, control, f'the best control ({control.name})')}; "
+        f"{_margin(scores, whole, 'a GNN trained on the whole graph')}. This rests on "
+        f"{scores.claims[control.name].rests_on}."
     )
 
 
-def _margin(scores: Scores, other: Score) -> str:
-    mean, deviation = scores.margin(other)
-    if round(mean, scores.digits) == 0:
-        return "level with"
-    unit = " points" if scores.metric == "accuracy" else ""
-    return f"{spread(abs(mean), deviation, scores.digits)}{unit} {'above' if mean > 0 else 'below'}"
+def _margin(scores: Scores, other: Score, words: str) -> str:
+    """The difference to a row: its size and interval where it can be told, else that it cannot."""
+    claim, unit = scores.claims[other.name], " points" if scores.metric == "accuracy" else ""
+    size, side = f"{abs(claim.mean):.{scores.digits}f}{unit}", "above" if claim.mean > 0 else "below"
+    if claim.interval is None:
+        return f"{size} {side} {words}, which one seed cannot tell from chance"
+    low, high = (signed(value, scores.digits) for value in claim.interval)
+    if claim.verdict != "cannot be told":
+        return f"{size} (95 %: {low} to {high}) {side} {words}"
+    basis = counted(claim.seeds, "seed")
+    basis = basis if claim.nodes is None else f"{counted(claim.nodes, 'node')} and {basis}"
+    return f"the difference to {words} cannot be told from {basis} (95 %: {low} to {high})"
 
 
 def _chart(scores: Scores, place: int) -> Chart:

@@ -15,8 +15,9 @@ from plgc.report.sections.health import ATTENTION, GOOD, checks
 
 def headline(facts: ReportFacts) -> dict[str, Any]:
     """The page's title, its first sentence, and tiles of a figure with its meaning."""
+    title = facts.options.title or _title(facts)
     if not facts.files:
-        return {"title": "Recorded runs", "lead": "Results as they were recorded, over their seeds.", "tiles": []}
+        return {"title": title, "lead": "Results as they were recorded, over their seeds.", "tiles": []}
     several = len(facts.files) > 1
     found = [kind for file in facts.files for kind, _ in checks(file, [] if several else facts.scores)]
     good, attention = found.count(GOOD), found.count(ATTENTION)
@@ -24,11 +25,13 @@ def headline(facts: ReportFacts) -> dict[str, Any]:
     tiles = _size_tiles(facts.files, facts.inputs.graph)
     tiles += [_score_tile(scores, several) for scores in facts.scores[:2]]
     tiles.append((f"{good} of {good + attention}", f"checks are good{advice}"))
-    return {"title": _title(facts), "lead": _lead(facts.files, facts.inputs.graph), "tiles": tiles}
+    return {"title": title, "lead": _lead(facts.files, facts.inputs.graph), "tiles": tiles}
 
 
 def _title(facts: ReportFacts) -> str:
     files, graph, partition = facts.files, facts.inputs.graph, facts.inputs.partition
+    if not files:
+        return "Recorded runs"
     methods = list(dict.fromkeys(file.condensed.method for file in files))
     by = "" if methods == ["plgc"] else f" by {' and '.join(methods)}"
     if len(files) == 1:
@@ -88,5 +91,6 @@ def _score_tile(scores: Scores, several: bool) -> tuple[str, str]:
     what = "AUROC of links" if scores.task == "link" else "accuracy"
     what += f" of {best.name}" if several else ""
     what += f" with {scores.few_labels}" if scores.few_labels else ""
+    what += "" if scores.answers is None else f" on {counted(scores.answers['nodes'], 'test node')}"
     others = ", ".join(f"{row.name} {row.mean:.{digits}f}" for row in [*scores.of("whole"), scores.control])
     return f"{spread(best.mean, best.deviation, digits)}{unit}", f"{what}; {others}"

@@ -26,18 +26,23 @@ def map_section(found: NodeMap) -> dict[str, Any]:
     }
 
 
-def _legends(found: NodeMap) -> dict[str, list[tuple[int, str]]]:
-    """Colours and names by way of colouring: ``own`` (as the synthetic nodes) and ``label`` (by class)."""
+def _legends(found: NodeMap) -> dict[str, list[tuple[int | None, str]]]:
+    """Colours and names by way of colouring: ``own`` (as the synthetic nodes) and ``label`` (by class).
+
+    Nodes without a class are grey, which has no number.
+    """
     classes: dict[str, set[int]] = {}
     if found.by == "class":
         classes["own"] = {fact["class"] for fact in found.facts}
     if found.labels is not None:
         classes["label"] = set(found.labels.tolist())
-    own = {"own": [(place % COLOURS, name) for place, name in enumerate(found.sources)]} if found.sources else {}
-    return own | {
-        kind: [(index % COLOURS, found.class_name(index)) for index in sorted(indices) if index >= 0]
-        for kind, indices in classes.items()
-    }
+    legends: dict[str, list[tuple[int | None, str]]] = {}
+    if found.sources:
+        legends["own"] = [(place % COLOURS, name) for place, name in enumerate(found.sources)]
+    for kind, indices in classes.items():
+        legends[kind] = [(index % COLOURS, found.class_name(index)) for index in sorted(indices) if index >= 0]
+        legends[kind] += [(None, "unlabelled")] if kind == "label" and -1 in indices else []
+    return legends
 
 
 def _table(found: NodeMap) -> NumberTable:
