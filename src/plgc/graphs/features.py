@@ -156,8 +156,8 @@ def unlike_scales(graph: Data) -> str | None:
     high, low = int(largest.nan_to_num(-1).argmax()), int(largest.nan_to_num(torch.inf).argmin())
     return (
         f"{graph['name']}: feature {names[high]!r} is up to {float(largest[high]):.3g}, {names[low]!r} up to "
-        f"{float(largest[low]):.3g}: a factor of {ratio:,.0f}, so that the largest will decide everything. A matrix is taken as it is: scale its "
-        "columns first"
+        f"{float(largest[low]):.3g}: a factor of {ratio:,.0f}, so that the largest will decide everything. A matrix is "
+        "taken as it is: scale its columns first"
     )
 
 
