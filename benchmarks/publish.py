@@ -81,7 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
     drawn = [results for results in found.values() if has_figure(results.experiment, results.records)]
     figures = [chosen.docs / FIGURES / f"{results.experiment.name}.svg" for results in drawn]
     try:
-        texts = {"batches": batch_lines(chosen.results / "batches.jsonl"), "ablation": parts(found["ablation"])}
+        texts = {"batches": batch_lines(chosen.results / "batches.jsonl")}
+        texts |= {name: parts(found[name]) for name in ("ablation",) if name in found}
         pages = made_pages(found, texts, chosen.docs, chosen.readme)
     except SettingError as error:
         print(error, file=sys.stderr)

@@ -14,8 +14,8 @@ BRANCHES = (Branch(hidden=16, width=12), Branch(hidden=16, width=8))
 
 
 def begin(inputs: Inputs, **settings: Any) -> StageOne:
-    """Two narrow encoders and ten prototypes, not trained yet."""
-    return start_stage_one(inputs, 10, BRANCHES, PseudoLabelSettings(**settings), seed=0)
+    """Two narrow encoders and ten prototypes, not trained yet; unless told otherwise, ℓ_swap is among the losses."""
+    return start_stage_one(inputs, 10, BRANCHES, PseudoLabelSettings(**{"swap": 1.0, **settings}), seed=0)
 
 
 def pseudo_labels(stage: StageOne, embedding: Tensor) -> PseudoLabels:

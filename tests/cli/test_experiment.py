@@ -81,7 +81,7 @@ def test_table(done: dict[str, Any], run: Any) -> None:
     assert "73.4 ± 3.2" in rows["cora", "plgc"]
     assert "not run" in rows["cora", "plgc"]
     assert "±" in rows["cora", "random_encoder"]
-    assert any(line.startswith("pubmed") and "graph not available" in line for line in lines)
+    assert any(line.startswith("reddit") and "graph not available" in line for line in lines)
     assert "seeds: 2" in lines
 
 
@@ -113,7 +113,7 @@ def test_table_of_a_part(done: dict[str, Any], run: Any) -> None:
     assert shown() == {"plgc": "0", "whole": "0", "gcond": "0", "ctgc": "0", **controls}
     assert shown("--methods", "plgc") == {"plgc": "0", **controls}  # controls are always beside
     assert shown("--methods", "whole", "--seeds", 1) == {"whole": "0", **dict.fromkeys(controls, "1")}
-    assert shown("--datasets", "pubmed") == {}
+    assert shown("--datasets", "reddit") == {}
 
 
 def test_graphs_that_are_not_here_are_left_out_and_named(here: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +121,11 @@ def test_graphs_that_are_not_here_are_left_out_and_named(here: Path, run: Any, m
 
     monkeypatch.setattr(catalog, "DOWNLOADS", {})  # nothing can be downloaded
     part = ("--methods", "propagated_features", "--seeds", 1, "--jobs", 1)
-    found = run("experiment", "run", "table4", "--datasets", "cora,pubmed", *part, "--json").result
-    assert (found["cells"], found["run"], list(found["unavailable"])) == (1, 1, ["pubmed"])
-    text = run("experiment", "run", "table4", "--datasets", "cora,pubmed", *part)
-    assert "left out: no graph is called 'pubmed'" in text.out
-    refused(run("experiment", "run", "table4", "--datasets", "pubmed", *part), 1, "none of the experiment's graphs")
+    found = run("experiment", "run", "table4", "--datasets", "cora,reddit", *part, "--json").result
+    assert (found["cells"], found["run"], list(found["unavailable"])) == (1, 1, ["reddit"])
+    text = run("experiment", "run", "table4", "--datasets", "cora,reddit", *part)
+    assert "left out: no graph is called 'reddit'" in text.out
+    refused(run("experiment", "run", "table4", "--datasets", "reddit", *part), 1, "none of the experiment's graphs")
 
 
 def test_own_folder(here: Path, run: Any) -> None:

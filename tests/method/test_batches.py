@@ -26,7 +26,7 @@ NODES, BLOCK = 600, 16
 SMALL = CondenseSettings(
     plain=PLAIN,
     encoders=(Branch(hidden=32, width=32),),
-    pseudo_labels=PseudoLabelSettings(round_epochs=5, rounds=3),
+    pseudo_labels=PseudoLabelSettings(round_epochs=5, rounds=3, swap=1.0),
 )
 
 
@@ -178,7 +178,7 @@ def test_all_nodes_are_assigned_as_the_whole_would_assign_them(
 
 
 def test_without_balance_all_nodes_go_to_their_nearest_prototypes(graph: Data, small: None) -> None:
-    rules = PseudoLabelSettings(balanced=False, epsilon=1e-3, refinements=0, decorrelation=0.0)
+    rules = PseudoLabelSettings(balanced=False, epsilon=1e-3, refinements=0, decorrelation=0.0, swap=1.0)
     inputs = prepare(graph, "l1")
     stage = start_stage_one(inputs, 8, SMALL.encoders, rules, 0)
     embedding = embed(stage, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,9 +96,9 @@ COLUMNS = TableColumns(source="source", target="target", weight="weight", node_i
 ATTRIBUTES = TableColumns(weight="weight", label="label", scale=False)
 
 
-def attributes(case: Case) -> TableColumns | None:
+def attributes(case: Case) -> TableColumns:
     """Where no node has a label, there is no such attribute to name."""
-    return ATTRIBUTES if any(case.labels) else None
+    return ATTRIBUTES if any(case.labels) else replace(ATTRIBUTES, label=None)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

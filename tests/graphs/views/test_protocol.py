@@ -241,5 +241,5 @@ def test_what_is_no_protocol_is_refused(graph: Data) -> None:
         draw_case(graph, Protocol(noise=2.0), 0)
     with pytest.raises(SettingError, match=r"imbalance is 0\.5"):
         draw_case(graph, Protocol(imbalance=0.5), 0)
-    with pytest.raises(LabelError, match="1000 per class"):
+    with pytest.raises(LabelError, match="1000 labels per class"):
         draw_case(graph, Protocol(shots=1000), 0)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from plgc.sources import folder as folder_module
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
 from plgc.sources.task import MadeSource, SourceTask, condense_source
+from processes import wait_until
 from quick import quick
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
@@ -98,12 +99,6 @@ def act(folder: Path, what: str) -> str:
 
 def attempts(folder: Path, name: str) -> int:
     return len((folder / name).read_text().splitlines())
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
 
 
 def sources(folder: Path, release: Path | None = None) -> list[Task]:
