@@ -699,3 +699,24 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         CondensedGraph.load(tmp_path / "none.safetensors")
     with pytest.raises(ArtifactError, match=f"{tmp_path} is a folder, not a file"):
         CondensedGraph.load(str(tmp_path))
+
+
+# As it is shown in Python and in a notebook
+
+
+def test_it_is_shown_on_one_line() -> None:
+    assert repr(condensed()) == "CondensedGraph(5 nodes of 100, 4 features, 1 channel, plgc)"
+    both = condensed(channels=("edges", "plain"), source={})
+    assert repr(both) == "CondensedGraph(5 nodes, 4 features, 2 channels, plgc)"
+    labels = {"labels": torch.tensor([0, 1, 2, 0, 1]), "num_classes": 3, "pseudo_labels": None, "blocks": ()}
+    edges = {"edge_index": torch.tensor([[0], [1]]), "edge_weight": torch.ones(1)}
+    supervised = condensed(**labels, **edges, method="gcond")
+    assert repr(supervised) == "CondensedGraph(5 nodes of 100, 4 features, 3 classes, 1 edge, gcond)"
+
+
+def test_text_of_a_file_is_escaped_where_it_is_shown() -> None:
+    forged = condensed(method="<script>\x1b[2J\n")
+    assert repr(forged).endswith("1 channel, <script>\\x1b[2J\\n)")
+    page = forged._repr_html_()
+    assert "&lt;script&gt;\\x1b[2J\\n" in page
+    assert "<script>" not in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import plgc
+from plgc.downstream.names import Names
 from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs import unlabelled
 from plgc.graphs.labels import choose_labels
@@ -197,3 +199,24 @@ def test_bad_pairs_and_settings_are_refused(
     lonely = Data(x=demo_graph.x, edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=600)
     with pytest.raises(GraphError, match=r"has 1 edge\(s\)"):
         plgc.finetune(backbone, lonely, task="link")
+
+
+# As they are shown in Python and in a notebook
+
+
+def test_models_and_backbones_are_shown_on_one_line(
+    backbone: plgc.Backbone, node_model: plgc.NodeModel, link_model: plgc.LinkModel
+) -> None:
+    width = backbone.num_features
+    assert repr(node_model) == f"NodeModel(gcn, {width} features, 4 classes, cpu)"
+    assert repr(link_model) == f"LinkModel(gcn, {width} features, cpu)"
+    assert repr(backbone).startswith(f"Backbone(gcn, {width} features, embeds as learned + ")
+    for one in (backbone, node_model, link_model):
+        assert one._repr_html_() == f"<code>{one!r}</code>"
+
+
+def test_names_of_classes_are_escaped_where_they_are_shown(node_model: plgc.NodeModel) -> None:
+    named = replace(node_model, names=Names(classes=("<b>", "x\x1b[2J", "c" * 99, "d")))
+    assert f"4 classes (<b>, x\\x1b[2J, {'c' * 20}, …)" in repr(named)
+    assert "&lt;b&gt;" in named._repr_html_()
+    assert "\x1b" not in named._repr_html_()

@@ -144,9 +144,13 @@ def test_without_swap_the_encoders_do_not_depend_on_the_number_of_nodes(demo_gra
 
 def test_progress_is_reported(demo_graph: Data) -> None:
     seen: list[tuple[str, int, int]] = []
-    plgc.condense(demo_graph, nodes=8, settings=QUICK, progress=lambda *event: seen.append(event))
-    assert seen[0][0].startswith("stage I, round 1")
-    assert seen[-1][1] == seen[-1][2]
+    made = plgc.condense(demo_graph, nodes=8, settings=QUICK, progress=lambda *event: seen.append(event))
+    epochs = len(made.curves["pseudo_label_loss"])
+    assert [done for _, done, _ in seen] == [*range(1, epochs + 1), epochs]  # every epoch, and stage II
+    assert {total for *_, total in seen} == {epochs}
+    assert seen[0][0] == f"stage I, round 1 of {QUICK.pseudo_labels.rounds}"
+    assert "pseudo-labels explain" in seen[-2][0]
+    assert seen[-1][0].startswith("stage II")
 
 
 @pytest.mark.parametrize(

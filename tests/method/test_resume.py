@@ -153,7 +153,7 @@ def test_it_is_said_where_a_run_goes_on(
     said: list[tuple[str, int, int]] = []
     [left] = tmp_path.iterdir()
     condense(graph, **options, progress=lambda *event: said.append(event))
-    assert said[0] == (f"resuming after epoch 5, from {left}", 1, 4)
+    assert said[0] == (f"resuming after epoch 5, from {left}", 5, 12)
 
 
 # When to save

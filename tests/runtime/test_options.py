@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
 import plgc
+from plgc.evaluation.over_seeds import evaluate
+from plgc.graphs import training_labels
+from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_ranges
+from quick import quick
+
+QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 
 
 @dataclass
@@ -94,3 +105,35 @@ def test_the_signature_names_every_keyword_once() -> None:
 def test_what_cannot_be_computed_with_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Compute(**options)
+
+
+# A device that is not here
+
+
+NO_DEVICE = "cuda:77" if torch.cuda.is_available() else "cuda"
+
+
+def test_a_device_that_is_not_here_is_refused_wherever_one_is_taken(demo_graph: Data, tmp_path: Path) -> None:
+    condensed = plgc.condense(demo_graph, nodes=8, settings=QUICK)
+    model = plgc.finetune(plgc.reconstruct(condensed), demo_graph, shots=1).save(tmp_path / "model.safetensors")
+    training = training_labels(demo_graph)
+    calls: list[Callable[..., Any]] = [
+        partial(plgc.condense, demo_graph, nodes=8),
+        partial(plgc.reconstruct, condensed),
+        partial(plgc.load_model, model),
+        partial(plgc.condense_sources, [demo_graph], tmp_path / "sources", nodes=8),
+        partial(plgc.condense_parts, demo_graph, tmp_path / "parts", 2, nodes=8),
+        partial(evaluate, [condensed], demo_graph, shots=1),
+        partial(condense_with, "random", demo_graph, nodes=8, labels=training),
+        lambda device: plgc.PLGCClassifier(nodes=8, device=device).fit(demo_graph),
+    ]
+    for call in calls:
+        for device in (NO_DEVICE, "abacus"):
+            with pytest.raises(SettingError, match=f"device '{device}' cannot be used: .*Try cpu"):
+                call(device=device)
+    assert {path.name for path in tmp_path.iterdir()} == {model.name}
+
+
+def test_a_torch_device_is_as_good_as_its_name(demo_graph: Data) -> None:
+    made = [plgc.condense(demo_graph, nodes=8, settings=QUICK, device=one) for one in ("cpu", torch.device("cpu"))]
+    assert made[0].to_bytes() == made[1].to_bytes()

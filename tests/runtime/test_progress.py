@@ -3,11 +3,12 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import time
 
 import pytest
 
 from plgc.runtime import progress
-from plgc.runtime.progress import bar_line, duration, nested, pace, progress_line
+from plgc.runtime.progress import bar_line, duration, nested, pace, progress_line, shown, silent
 from processes import wait_until
 
 
@@ -104,3 +105,44 @@ def test_nested_progress_is_a_share_of_the_whole() -> None:
     outer("done", 10, 10)
     assert seen == [("second step: half", 0.375), ("second step: done", 0.5)]
     assert nested(None, "anything", 0, 1) is None
+
+
+# The bar of a call in Python
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_call_shows_a_bar_by_default_that_moves_and_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)  # no thread that outlives the test
+    with shown(True) as show:
+        for done in range(5):
+            show("stage I\x1b[2J", done, 4)
+            time.sleep(0.11)  # tqdm's own pause between two drawings
+    text = stream.getvalue()
+    assert re.search(r" 25 %.*\\x1b\[2J.* 75 %", text, re.DOTALL)
+    assert "\x1b[2J" not in text
+    assert text.split("\r")[-2].strip() == ""
+
+
+def test_a_log_gets_no_bar_and_a_notebook_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with shown(True) as show:
+        assert show is silent
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    assert progress.is_watched(notebook())
+    assert not progress.is_watched(None)
+
+
+@pytest.mark.parametrize("quiet", [False, None])
+def test_one_argument_makes_it_quiet(quiet: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with shown(quiet) as show:
+        assert show is silent
+
+
+def test_a_function_is_called_as_it_is() -> None:
+    def mine(message: str, done: int, total: int) -> None: ...
+
+    with shown(mine) as show:
+        assert show is mine

@@ -516,3 +516,9 @@ def test_folders_without_a_sound_manifest_are_refused(tmp_path: Path) -> None:
         plgc.load_sources(tmp_path)
     with pytest.raises(ArtifactError, match="no file"):
         plgc.load_sources(tmp_path / "none.safetensors")
+
+
+def test_a_folder_is_shown_on_one_line(tmp_path: Path) -> None:
+    made = plgc.condense_sources([graph_of(0), graph_of(1)], tmp_path / "<b>", **SIZE, progress=False)
+    assert repr(made) == f"Sources(2 in {tmp_path / '<b>'}: north, south)"
+    assert "&lt;b&gt;: north, south" in made._repr_html_()

@@ -34,6 +34,7 @@ from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
 from plgc.runtime.files import write_atomically
 from plgc.runtime.schema import read
+from plgc.runtime.text import counted, html_line, visible
 
 if TYPE_CHECKING:
     import networkx
@@ -87,6 +88,21 @@ class CondensedGraph:
     def __post_init__(self) -> None:
         if not self.channels:  # a method without channels, or a file from before there were any
             object.__setattr__(self, "channels", ("edges",) * len(self.blocks))
+
+    def __repr__(self) -> str:
+        whole = self.source.get("nodes")
+        parts = [counted(self.num_nodes, "node") + (f" of {whole:,}" if whole is not None else "")]
+        parts.append(counted(self.num_features, "feature"))
+        if self.pseudo_labels is not None:
+            parts.append(counted(len(set(self.channels)), "channel"))
+        elif self.num_classes is not None:
+            parts.append(counted(self.num_classes, "class", "classes"))
+        if self.edge_index is not None:
+            parts.append(counted(self.edge_index.shape[1], "edge"))
+        return f"CondensedGraph({', '.join(parts)}, {visible(self.method)})"
+
+    def _repr_html_(self) -> str:
+        return html_line(repr(self))
 
     @property
     def num_nodes(self) -> int:

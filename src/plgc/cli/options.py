@@ -16,7 +16,6 @@ import typer
 
 from plgc.cli.output import DETAIL, ERRORS, LOG, NOTICE
 from plgc.rivals.methods import CONDENSERS
-from plgc.runtime.errors import SettingError
 
 Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
 Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.options
@@ -130,10 +129,6 @@ def at_most_one(**options: object) -> None:
 
 def check_device(name: str) -> None:
     """Refuse a device that torch does not know or that is not there, before any work is done."""
-    import torch
+    from plgc.runtime import options
 
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # a torch built without CUDA asserts
-        reason = str(error).splitlines()[0]
-        raise SettingError(f"device {name!r} cannot be used: {reason}. Try cpu") from error
+    options.check_device(name)

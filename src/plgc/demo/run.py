@@ -68,7 +68,7 @@ def run_demo(
     start = time.perf_counter()
     path = Path(output) / "condensed.safetensors"
     check_writable(path)
-    data = load_graph(graph)
+    data = load_graph(graph, notice=False)
     num_classes(data)  # fail before condensing, not after
 
     total = int(data.num_nodes or 0)

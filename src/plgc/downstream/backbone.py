@@ -30,7 +30,8 @@ from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.encoder import EDGE_FREE, GNN, KINDS
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, SettingError
-from plgc.runtime.options import check_ranges
+from plgc.runtime.options import check_device, check_ranges
+from plgc.runtime.text import counted, html_line
 from plgc.sparse.adjacency import Adjacency, propagate
 from plgc.sparse.features import Features
 from plgc.sparse.inputs import Inputs
@@ -105,6 +106,13 @@ class Backbone(nn.Module, Embedder):
                 )
         self.parts = {LEARNED[channel]: sum(outputs.of(channel)) for channel in self.networks}
         self.parts |= dict.fromkeys(beside if settings.skip else (), num_features)
+
+    def __repr__(self) -> str:
+        width, parts = counted(self.num_features, "feature"), " + ".join(self.parts)
+        return f"Backbone({self.settings.kind}, {width}, embeds as {parts}, {self.device})"
+
+    def _repr_html_(self) -> str:
+        return html_line(repr(self))
 
     @property
     def device(self) -> torch.device:
@@ -204,6 +212,7 @@ def reconstruct(
         >>> list(backbone.parts), len(backbone.embed(graph))
         (['learned', 'learned_plain', 'x', 'propagated_1', 'propagated_2'], 3000)
     """
+    check_device(device)
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
     combine = resolve_combination(sources, combine)
     check_sources(sources, combine, weights)

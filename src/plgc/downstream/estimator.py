@@ -123,6 +123,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
             settings=self.settings,
             device=self.device,
             threads=self.threads,
+            progress=False,
         )
         target, train = torch.full((node_count(data),), -1), torch.from_numpy(chosen)
         target[train] = torch.from_numpy(numbers).long()
@@ -144,7 +145,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, graph: Any) -> np.ndarray:
         """Class probabilities of every node, [N, C], columns in the order of ``classes_``."""
         check_is_fitted(self)
-        return self.model_.predict_proba(load_graph(graph)).numpy()
+        return self.model_.predict_proba(load_graph(graph, notice=False)).numpy()
 
     def predict(self, graph: Any) -> np.ndarray:
         """The most likely class of every node, [N], as the labels were given."""
@@ -163,7 +164,7 @@ class PLGCClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             LabelError: none of these nodes has a label.
         """
-        predicted, data = self.predict(graph), load_graph(graph)
+        predicted, data = self.predict(graph), load_graph(graph, notice=False)
         values, chosen = _labelled(graph, data, y, mask, "test_mask", "score on")
         return float((predicted[chosen] == values[chosen]).mean())
 

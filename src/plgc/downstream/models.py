@@ -24,11 +24,14 @@ from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
 from plgc.runtime.errors import GraphError, LabelError, SettingError
+from plgc.runtime.options import check_device
+from plgc.runtime.text import counted, html_line, visible
 
 VALIDATION = 0.1  # share of the edges that chooses the epoch of a pair head
+NAMES_SHOWN, NAME_LENGTH = 3, 20  # names of classes on a model's line, and characters of each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A frozen backbone with a trained head, and the names of the classes and features it was trained on."""
 
@@ -39,12 +42,24 @@ class Model:
     FORMAT: ClassVar[str]
     HEAD: ClassVar[Any]
 
+    def __repr__(self) -> str:
+        backbone = self.backbone
+        parts = [backbone.settings.kind, counted(backbone.num_features, "feature"), *self._facts()]
+        return f"{type(self).__name__}({', '.join(parts)}, {backbone.device})"
+
+    def _repr_html_(self) -> str:
+        return html_line(repr(self))
+
+    def _facts(self) -> list[str]:
+        """What a model's own kind adds to its line."""
+        return []
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model as one safetensors file, whole or not at all."""
         return save_model(path, self.FORMAT, self.backbone, self.head, self.names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NodeModel(Model):
     """A model that classifies nodes; ``learned_from`` says which labels it was fitted on, and is not in the file."""
 
@@ -53,6 +68,12 @@ class NodeModel(Model):
 
     FORMAT = "plgc-node-model"
     HEAD = Head
+
+    def _facts(self) -> list[str]:
+        classes, names = self.head.num_classes, self.names.classes or ()
+        shown = ", ".join(visible(name[:NAME_LENGTH]) for name in names[:NAMES_SHOWN])
+        more = ", …" if len(names) > NAMES_SHOWN else ""
+        return [counted(classes, "class", "classes") + (f" ({shown}{more})" if names else "")]
 
     def predict_proba(self, graph: Data) -> Tensor:
         """Class probabilities of every node, [N, C].
@@ -84,7 +105,7 @@ class NodeModel(Model):
         return score_nodes(self.predict_proba(graph), graph, on)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LinkModel(Model):
     """A model that predicts which pairs of nodes are joined."""
 
@@ -222,6 +243,7 @@ def load_model(path: str | os.PathLike[str], *, device: str = "cpu") -> NodeMode
         >>> bool((again.predict(graph) == model.predict(graph)).all())
         True
     """
+    check_device(device)
     models = {kind.FORMAT: kind for kind in (NodeModel, LinkModel)}
     kind, backbone, head, names = read_model(path, {name: model.HEAD for name, model in models.items()})
     moved = {name: value.to(device) for name, value in vars(head).items() if isinstance(value, Tensor)}

@@ -17,7 +17,7 @@ from plgc.downstream.tasks.node import fit_head_on
 from plgc.evaluation.claims import wilson
 from plgc.graphs.labels import NOTHING_HELD_OUT, choose_labels, cross_validation
 from plgc.runtime.errors import LabelError, SettingError
-from plgc.runtime.progress import Progress
+from plgc.runtime.progress import Progress, shown
 
 FEW, REPEATS_OF_FEW, REPEATS = 100, 10, 2  # with few labels, folds differ much
 
@@ -31,7 +31,7 @@ def cross_validate(
     repeats: int | None = None,
     seed: int = 0,
     settings: HeadSettings | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = True,
 ) -> dict[str, Any]:
     """Fit heads on some of the labels and score them on the others, fold by fold.
 
@@ -45,7 +45,8 @@ def cross_validate(
         shots, labels, settings: as for :func:`plgc.finetune`.
         repeats: how often the folds are drawn; by default 10 times of up to 100 labels, else twice.
         seed: of the first draw.
-        progress: called with a message, the repetitions done and all of them.
+        progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
+            message, the repetitions done and all of them.
 
     Returns:
         Plain values: ``accuracy`` and ``macro_f1`` with their mean, standard deviation and values over the repetitions;
@@ -73,15 +74,15 @@ def cross_validate(
         raise SettingError(f"repeats is {repeats}: at least 1 is needed")
     inputs = backbone.prepare(graph)
     embedding, found = backbone.embed(inputs), list[Answers]()
-    for repeat in range(repeats):
-        if progress:
-            progress("estimating the accuracy", repeat, repeats)
-        answers = []
-        for fold in cross_validation(graph, shots, labels, seed + repeat):
-            labelled, _ = choose_labels(fold, None, None, seed)
-            head = fit_head_on(embedding, backbone.parts, inputs, fold, labelled, False, settings)
-            answers.append(answers_on(head.probabilities(embedding, inputs.adjacency).cpu(), fold, "test"))
-        found.append(joined(answers))
+    with shown(progress) as report:
+        for repeat in range(repeats):
+            report("estimating the accuracy", repeat, repeats)
+            answers = []
+            for fold in cross_validation(graph, shots, labels, seed + repeat):
+                labelled, _ = choose_labels(fold, None, None, seed)
+                head = fit_head_on(embedding, backbone.parts, inputs, fold, labelled, False, settings)
+                answers.append(answers_on(head.probabilities(embedding, inputs.adjacency).cpu(), fold, "test"))
+            found.append(joined(answers))
     return _summary(found, graph) | {"folds": len(first), "learned_from": int(first[0]["train_mask"].sum())}
 
 

@@ -22,7 +22,7 @@ from plgc.downstream.head import describe_head
 from plgc.downstream.tasks.answers import describe_answers
 from plgc.evaluation.runs import CONTROLS, MAIN_METRIC, RunOptions, run_seeds
 from plgc.runtime.options import accepts
-from plgc.runtime.progress import Progress
+from plgc.runtime.progress import Progress, shown
 
 
 @accepts(options=RunOptions)
@@ -31,7 +31,7 @@ def evaluate(
     source: str | os.PathLike[str] | Data,
     *,
     options: RunOptions,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = True,
 ) -> dict[str, Any]:
     """Rebuild, fine-tune and score once per seed; controls on the same labels with the same head.
 
@@ -43,7 +43,8 @@ def evaluate(
         condensed: one condensed graph, or one per source.
         source: the graph to evaluate on, anything :func:`plgc.load_graph` takes.
         options: every field of :class:`~plgc.evaluation.runs.RunOptions` as a keyword of its own.
-        progress: called with a message, the seeds done and the seeds in all.
+        progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
+            message, the seeds done and the seeds in all.
 
     Returns:
         Plain values: every metric with ``mean``, ``std`` and ``values``; ``controls``, the same for each of
@@ -63,7 +64,8 @@ def evaluate(
         True
     """
     start = time.perf_counter()
-    runs = run_seeds(condensed, source, options, progress=progress)
+    with shown(progress) as report:
+        runs = run_seeds(condensed, source, options, progress=report)
     summary = {name: summarize(found) for name, found in runs.metrics.items()}
     combined = len(condensed) > 1 and all(part.pseudo_labels is not None for part in condensed)
     task, main, graph = options.task, MAIN_METRIC[options.task], runs.graphs[-1]

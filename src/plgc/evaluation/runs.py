@@ -217,7 +217,7 @@ def graph_for(source: str | os.PathLike[str] | Data, seen: Seen, split: int, see
         GraphError: the training nodes are not those the file was made from.
     """
     if seen.training_nodes is None:
-        return load_graph(source, split=split, seed=seed)
+        return load_graph(source, split=split, seed=seed, notice=False)
     assert seen.split is not None
     assert seen.split_seed is not None
     if split not in (0, seen.split):
@@ -226,7 +226,7 @@ def graph_for(source: str | os.PathLike[str] | Data, seen: Seen, split: int, see
             "leave --split out"
         )
     chosen = isinstance(source, Data) and "split_index" in source  # its masks are one split already
-    graph = load_graph(source, split=0 if chosen else seen.split, seed=seen.split_seed)
+    graph = load_graph(source, split=0 if chosen else seen.split, seed=seen.split_seed, notice=False)
     if training_digest(graph) != seen.training_nodes:
         raise GraphError(
             "this file was condensed from the training nodes of another graph or split: nodes that it has seen could "

@@ -34,7 +34,13 @@ def condense_calls(cell: Cell, case: Case) -> tuple[list[CondenseCall], float | 
         kept = {"own": {cell.graph}, "others": set(family) - {cell.graph}}.get(cell.sources, set(family))
         return [
             CondenseCall(
-                cell.method, load_graph(name, seed=cell.seed), None, cell.nodes, _seed(cell, i), cell.preset, minimum
+                cell.method,
+                load_graph(name, seed=cell.seed, notice=False),
+                None,
+                cell.nodes,
+                _seed(cell, i),
+                cell.preset,
+                minimum,
             )
             for i, name in enumerate(family)
             if name in kept

@@ -18,7 +18,9 @@ Condenser = Callable[[Data, int, int, str], CondensedGraph]  # of a graph, a siz
 
 
 def _condensed(**options: Any) -> Condenser:
-    return lambda graph, nodes, seed, device: condense(graph, nodes=nodes, seed=seed, device=device, **options)
+    return lambda graph, nodes, seed, device: condense(
+        graph, nodes=nodes, seed=seed, device=device, progress=False, **options
+    )
 
 
 def _noisy(noise: float) -> Condenser:

@@ -51,7 +51,7 @@ def shared_graph(name: str, seed: int) -> SharedGraph:
     key = path, state.st_mtime_ns, state.st_size, seed
     if key not in _kept:
         _kept.clear()
-        _kept[key] = SharedGraph(load_graph(name, seed=seed, split=seed % _fixed_splits(name)))
+        _kept[key] = SharedGraph(load_graph(name, seed=seed, split=seed % _fixed_splits(name), notice=False))
     return _kept[key]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.stored import stored_files
 from plgc.graphs.standard import set_split, standard_form
 from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
+from plgc.runtime.text import visible_lines
 
 
 class ClassLikeWarning(UserWarning):
@@ -41,7 +43,7 @@ def load_graph(
     columns: TableColumns | None = None,
     features: str | None = None,
     features_seed: int = 0,
-    notice: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | bool | None = True,
 ) -> Data:
     """Load a graph and bring it to the form the rest of the package expects.
 
@@ -58,7 +60,8 @@ def load_graph(
         features: derive features from the edges, as in ``"fastrp:128"`` (:mod:`plgc.graphs.derive`), for graphs that
             come without; features that the source has are not read.
         features_seed: of the derived features; graphs that are to share a model need the same.
-        notice: called with every sentence of ``doubts`` and ``notes``.
+        notice: True prints ``notes`` on stderr, those of a ``Data`` that has them already only once; False prints
+            nothing; a function is called with every sentence of ``doubts`` and ``notes``.
 
     Returns:
         A new ``Data`` on the CPU with
@@ -96,9 +99,18 @@ def load_graph(
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    data = open_graph(source, nodes_table, columns, features, features_seed, notice)
-    for doubt in () if isinstance(source, Data) else attribute(data, "doubts", ()):
+    data = open_graph(source, nodes_table, columns, features, features_seed)
+    doubts, notes = (attribute(data, name, ()) for name in ("doubts", "notes"))
+    for doubt in () if isinstance(source, Data) else doubts:
         warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
+    if callable(notice):
+        for sentence in (*doubts, *notes):
+            notice(sentence)
+    elif notice:
+        known = attribute(source, "notes", ()) if isinstance(source, Data) else ()
+        for note in notes:
+            if note not in known:
+                print(f"note: {visible_lines(note)}", file=sys.stderr)
     return choose_split(data, split, seed)
 
 
@@ -108,7 +120,6 @@ def open_graph(
     columns: TableColumns | None = None,
     features: str | None = None,
     features_seed: int = 0,
-    notice: Callable[[str], None] | None = None,
 ) -> Data:
     """A graph in our form before one of its splits is chosen, with the masks of all of them.
 
@@ -135,9 +146,6 @@ def open_graph(
         data.notes = [*attribute(data, "notes", ()), unlike]
     for key in (*MASKS, "split_origin", "split_index", "split_seed", "split_generated"):
         data[key] = attribute(raw, key)
-    if notice is not None:
-        for note in (*attribute(data, "doubts", ()), *attribute(data, "notes", ())):
-            notice(note)
     return data
 
 

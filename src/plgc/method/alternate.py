@@ -48,9 +48,9 @@ def alternate(
         while len(curves.pseudo_label_loss) < (len(curves.explained) + 1) * rules.round_epochs:
             curves.pseudo_label_loss.append(train_epoch(stage, graph.next_batch(stage.generator)))
             run.save(stage)
+            run.report_epoch()
         labels = graph.round_labels(stage)
         curves.explained.append(labels.explained)
-        run.report(f"stage I, round {len(curves.explained)}: pseudo-labels explain {labels.explained:.1%}")
         last = len(curves.explained) == rules.rounds
         if graph.sampled and (last or every_round):
             labels = graph.all_labels(stage)
@@ -59,6 +59,7 @@ def alternate(
             labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
         if stage_two and (last or every_round):
+            run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
             allowed = None
             if settings.max_share < 1:
                 allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share)

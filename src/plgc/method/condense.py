@@ -18,8 +18,8 @@ from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
-from plgc.runtime.options import Compute, accepts, check_precision, cpu_threads
-from plgc.runtime.progress import Progress, silent
+from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
+from plgc.runtime.progress import Progress, shown
 from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling
 
 
@@ -32,7 +32,7 @@ def condense(
     seed: int = 0,
     preset: str = "default",
     settings: CondenseSettings | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = True,
     checkpoint: str | os.PathLike[str] | None = None,
     compute: Compute,
     release: Release,
@@ -48,7 +48,8 @@ def condense(
         seed: drives initialisation and augmentation; one seed and one thread count give one file, byte for byte.
         preset: ``default``, the best recipe we know, or ``paper``, the method as published.
         settings: settings of your own, instead of a preset.
-        progress: called with a message, the rounds done and the most there can be.
+        progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
+            message, the epochs of stage I that are done, and all of them.
         checkpoint: a folder for checkpoints; the same call resumes from there after a crash, and ends with the same
             bytes. Checkpoints of another graph, seed or setting are left alone. A finished run removes its own.
         compute: its fields are given as plain keywords: ``device``, ``threads``, ``memory`` and ``precision``
@@ -64,6 +65,7 @@ def condense(
         >>> condensed.nodes_requested, condensed.num_features
         (40, 1000)
     """
+    check_device(compute.device)
     chosen = choose_settings(preset, settings, compute, release)
     bare = bare_graph(graph)
     count = resolve_count(bare.num_own, ratio, nodes)
@@ -71,7 +73,7 @@ def condense(
     check_words(bare.seen.preprocessing, chosen.min_cluster)
     scaling = resolve_scaling(bare.x, chosen.scaling)
     digest = fingerprint(bare) if release.fingerprint or checkpoint is not None else None
-    with cpu_threads(compute.threads) as threads:
+    with shown(progress) as report, cpu_threads(compute.threads) as threads:
         budget = compute.budget
         inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
         core = bare.core_mask
@@ -89,13 +91,12 @@ def condense(
             threads=threads,
             **({} if batch is None else {"batch": batch}),
         )
-        run = Run(chosen.pseudo_labels.rounds, progress or silent, file)
+        run = Run(chosen.pseudo_labels, report, file)
         if batch is not None:
             run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
         made = alternate(training, count, chosen, seed, run)
         assert made.features is not None
-        run.progress(f"stage II: {len(made.features)} synthetic nodes", run.rounds, run.rounds)
     file.discard()
     condensed = CondensedGraph(
         features=made.features.cpu(),

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from torch import Tensor
 
+from plgc.method.settings import PseudoLabelSettings
 from plgc.method.stage_one import StageOne
 from plgc.runtime.checkpoint import Checkpoint
 from plgc.runtime.optimizer_state import pack, unpack
@@ -39,12 +40,15 @@ class Run:
     """How far a condensation has come.
 
     Attributes:
+        rounds: of stage I, and
+        epochs: in all of them.
         curves: of the rounds so far; their lengths are the numbers of finished epochs and rounds.
         features: X' after the last finished round, where it carries over to the next.
     """
 
-    def __init__(self, rounds: int, progress: Progress = silent, file: Checkpoint | None = None) -> None:
-        self.rounds, self.progress, self.file = rounds, progress, file or Checkpoint(None, "")
+    def __init__(self, rules: PseudoLabelSettings, progress: Progress = silent, file: Checkpoint | None = None) -> None:
+        self.rounds, self.epochs = rules.rounds, rules.rounds * rules.round_epochs
+        self.progress, self.file = progress, file or Checkpoint(None, "")
         self.tensors, values = self.file.load() or ({}, {})
         with self.file.resuming():
             saved = read(RunRecord, values)
@@ -57,8 +61,14 @@ class Run:
             self.report(f"{self.file.path.parent} has {other}")
 
     def report(self, message: str) -> None:
-        """Report a message with the rounds that are finished."""
-        self.progress(message, len(self.curves.explained), self.rounds)
+        """Report a message with the epochs that are finished."""
+        self.progress(message, len(self.curves.pseudo_label_loss), self.epochs)
+
+    def report_epoch(self) -> None:
+        """Report the round that is under way, with the label-free score after the one before."""
+        explained = self.curves.explained
+        score = f": pseudo-labels explain {explained[-1]:.1%}" if explained else ""
+        self.report(f"stage I, round {len(explained) + 1} of {self.rounds}{score}")
 
     def resume(self, stage: StageOne) -> StageOne:
         """Begin with a stage that has just been started, from the checkpoint if there is one."""

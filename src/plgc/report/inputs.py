@@ -177,7 +177,7 @@ def _open_graph(options: ReportOptions, sources: Sequence[OpenSource]) -> Report
         return None
     known = common_preprocessing([(one.name, one.condensed.seen.preprocessing) for one in sources]) if sources else None
     columns = None if known is None else TableColumns(preprocessing=known)
-    data = load_graph(source, nodes_table=table, columns=columns)
+    data = load_graph(source, nodes_table=table, columns=columns, notice=False)
     words = [options.graph_name or (data.name if isinstance(source, Data) else Path(source).name)]
     words += [] if table is None else ["--nodes-table", Path(table).name]
     return ReportGraph(source if table is None else data, data, shlex.join([*words, *options.graph_options]))

@@ -151,7 +151,7 @@ def train_stage_one(
     bare = bare_graph(source, condensable=False)
     count = resolve_count(bare.num_nodes, None, nodes)
     scaling = resolve_scaling(bare.x, settings.scaling)
-    run = Run(settings.pseudo_labels.rounds, silent)
+    run = Run(settings.pseudo_labels, silent)
     graph = TrainingGraph(prepare(bare, scaling, device))
     return alternate(graph, count, settings, seed, run, stage_two=False).stage, scaling
 

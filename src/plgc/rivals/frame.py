@@ -25,7 +25,7 @@ from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
 from plgc.graphs.views.inductive import training_split
 from plgc.runtime.checkpoint import Checkpoint, checkpoint_in
-from plgc.runtime.options import Compute, cpu_threads
+from plgc.runtime.options import Compute, check_device, cpu_threads
 from plgc.runtime.progress import Progress, silent
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.inputs import Inputs, fingerprint, prepare, resolve_scaling
@@ -199,6 +199,7 @@ def condense_in_frame(
     settings: Any = None,
 ) -> CondensedGraph:
     """Condense with a rival's loop; :func:`plgc.rivals.methods.condense_with` explains the arguments."""
+    check_device(compute.device)
     with cpu_threads(compute.threads):
         bare = bare_graph(graph, condensable=labels is None)
         # Labels are part of the file: it may only be scored on the split that they come from.

@@ -34,6 +34,7 @@ class Compute:
     precision: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "device", str(self.device))  # torch.device is welcome too
         check_ranges(self, {"threads": "[1, inf)", "precision": PRECISIONS})
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_memory(self.memory))
@@ -43,6 +44,15 @@ class Compute:
     def budget(self) -> int | None:
         """Bytes to stay within; None for no limit."""
         return None if self.memory is None else int(self.memory)
+
+
+def check_device(device: str | torch.device) -> None:
+    """Raise :class:`SettingError` for a device that torch does not know or that is not here, before any work."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:  # torch without CUDA asserts
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise SettingError(f"device {str(device)!r} cannot be used: {reason}. Try cpu") from error
 
 
 def check_precision(precision: str, device: str) -> None:

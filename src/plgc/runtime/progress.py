@@ -1,8 +1,8 @@
 """Progress for people: on a terminal one line that rewrites itself, with the rate and the time left; in a log none.
 
 A progress function is called as ``progress(message, done, total)``, by :func:`plgc.condense` among others. Here is the
-one that the command line passes in. It writes to stderr, so results on stdout stay clean, and only once a job has taken
-two seconds.
+one that the command line passes in, and the bar that Python shows by default. Both write to stderr, so results on
+stdout stay clean, only once a job has taken two seconds, and are wiped at its end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -23,6 +24,7 @@ BAR = 24  # characters of the bar
 DELAY = 2.0  # seconds until a job is worth a line
 TERMINAL_PAUSE = 0.1  # seconds between two rewritings of the line
 TICK = 1.0  # seconds after which the line is rewritten anyway, so that the clock moves
+TQDM_FORMAT = "{percentage:3.0f} %|{bar}| {elapsed}<{remaining}  {desc}"
 LOG_PAUSE = 30.0  # seconds between two lines in a log
 
 
@@ -47,6 +49,48 @@ def progress_line(stream: TextIO | None = None, *, in_logs: bool = False) -> Ite
         done.set()
         ticker.join()
         line.wipe()
+
+
+@contextmanager
+def shown(progress: Progress | bool | None) -> Iterator[Progress]:
+    """Yield the progress function of a call: one that was given; for True tqdm's bar; for False and None nothing.
+
+    The bar is for people alone: where stderr is neither a terminal nor a notebook's, there is none.
+    """
+    if callable(progress):
+        yield progress
+    elif progress and is_watched(sys.stderr):
+        with _bar() as update:
+            yield update
+    else:
+        yield silent
+
+
+def is_watched(stream: TextIO | None) -> bool:
+    """Whether a stream leads to a terminal or a notebook."""
+    return stream is not None and (type(stream).__module__.startswith("ipykernel.") or stream.isatty())
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """tqdm's bar, made at the first report, which says how much there is to do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of text
+        from tqdm.auto import tqdm
+    bar = None
+
+    def update(message: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = tqdm(total=total, initial=done, delay=DELAY, leave=False, miniters=1, bar_format=TQDM_FORMAT)
+        bar.set_description_str(visible(message), refresh=False)
+        bar.update(done - bar.n)
+
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 def silent(message: str, done: int, total: int) -> None:

@@ -6,6 +6,7 @@ around them, start a line of their own, or be taken for a formula.
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -28,6 +29,21 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """The same of several lines, which stay lines."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def html_line(text: str) -> str:
+    """The text as one line of HTML, for a notebook: no markup of its own, what cannot be printed escaped."""
+    return f"<code>{html.escape(visible(text))}</code>"
+
+
+def counted(count: int, thing: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> counted(1, "node"), counted(1433, "feature"), counted(2, "class", "classes")
+        ('1 node', '1,433 features', '2 classes')
+    """
+    return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
 
 
 def csv_cell(value: Any) -> Any:

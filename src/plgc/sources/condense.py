@@ -19,7 +19,7 @@ from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.errors import GraphNotFoundError, SettingError
 from plgc.runtime.options import Compute, accepts
-from plgc.runtime.progress import Progress
+from plgc.runtime.progress import Progress, shown
 from plgc.sources.engine import Placement
 from plgc.sources.folder import Sources, make_sources
 from plgc.sources.manifest import start_manifest
@@ -46,7 +46,7 @@ def condense_sources(
     release: Release,
     compute: Compute,
     placement: Placement,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = True,
 ) -> Sources:
     """Condense every graph by itself: ``out/NAME.safetensors`` for each, and ``out/manifest.json``.
 
@@ -72,7 +72,8 @@ def condense_sources(
         engine, workers, address, cpus, gpus, retries: where sources are condensed, see
             :class:`plgc.sources.engine.Placement`; with the same ``cpus``, the threads of each source, every engine
             gives the same bytes.
-        progress: called with a message, the sources done and the sources in all.
+        progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
+            message, the sources done and the sources in all.
 
     Raises:
         SourcesError: some sources have failed; it names them with their reasons. The others are finished and listed.
@@ -101,7 +102,8 @@ def condense_sources(
                 raise
             found = None
         requests.append(SourceRequest(name, found, nodes, ratio))
-    return make_sources(requests, out, options, placement, seed=seed, shared_seed=shared_seed, progress=progress)
+    with shown(progress) as report:
+        return make_sources(requests, out, options, placement, seed=seed, shared_seed=shared_seed, progress=report)
 
 
 @accepts(release=SOURCES_RELEASE, compute=Compute, placement=Placement)
@@ -123,7 +125,7 @@ def condense_parts(
     release: Release,
     compute: Compute,
     placement: Placement,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = True,
 ) -> Sources:
     """Cut a graph into parts and condense every part by itself, into a folder as :func:`condense_sources` makes it.
 
@@ -146,7 +148,7 @@ def condense_parts(
     """
     check_size(ratio, nodes)
     options = source_options(preset, settings, release, compute, placement)
-    whole = load_graph(graph)
+    whole = load_graph(graph, notice=False)
     if isinstance(graph, Data):
         whole.seen = seen_of(graph)  # it may itself be a part
     part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
@@ -161,9 +163,10 @@ def condense_parts(
     cut |= {"alpha": alpha} if how == "skewed" else {}
     if release.clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
         cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
-    return make_sources(
-        requests, out, options, placement, seed=seed, shared_seed=shared_seed, partition=cut, progress=progress
-    )
+    with shown(progress) as report:
+        return make_sources(
+            requests, out, options, placement, seed=seed, shared_seed=shared_seed, partition=cut, progress=report
+        )
 
 
 def share_nodes(total: int, sizes: Sequence[int], least: int = LEAST_NODES) -> list[int]:

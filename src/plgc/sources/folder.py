@@ -14,6 +14,7 @@ from plgc.method.condense import resolve_count
 from plgc.runtime.errors import GraphNotFoundError, PLGCError
 from plgc.runtime.files import check_writable
 from plgc.runtime.progress import Progress
+from plgc.runtime.text import html_line, visible
 from plgc.sources.engine import Placement, Task, TaskResult, run_tasks
 from plgc.sources.manifest import (
     MANIFEST,
@@ -40,6 +41,7 @@ from plgc.sources.task import (
 from plgc.sources.workspace import wait_for_file, workspace
 
 SEED_STEP = 1000
+NAMES_SHOWN = 8  # names of sources on one line
 
 
 class SourcesError(PLGCError):
@@ -78,13 +80,21 @@ class Source:
     replaced: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sources:
     """The sources of one call, in its order; the folder may hold others."""
 
     folder: Path
     sources: tuple[Source, ...]
     partition: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        names = [source.name for source in self.sources]
+        shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+        return f"Sources({visible(f'{len(names):,} in {self.folder}: {shown}')})"
+
+    def _repr_html_(self) -> str:
+        return html_line(repr(self))
 
     @property
     def manifest(self) -> Path:

@@ -9,7 +9,7 @@ from plgc.method.condense import choose_settings
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.errors import SettingError
-from plgc.runtime.options import Compute
+from plgc.runtime.options import Compute, check_device
 from plgc.sources.engine import Placement
 
 
@@ -49,6 +49,8 @@ def source_options(
         raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
     if release.fingerprint and release.clip is not None:
         raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
+    if placement.engine != "ray":  # a cluster has devices of its own
+        check_device(compute.device)
     chosen = choose_settings(preset, settings, compute, release)
     release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))

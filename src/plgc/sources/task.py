@@ -86,7 +86,7 @@ def source_task(
 
 def read_graph(path: Path, core: str | None = None, seen: Seen | None = None) -> BareGraph:
     """The graph of a file without labels, with a core mask from another; ``seen`` is the file's own by default."""
-    graph = strip_labels(load_graph(path))
+    graph = strip_labels(load_graph(path, notice=False))
     graph = graph if seen is None else replace(graph, seen=seen)
     return graph if core is None else replace(graph, core_mask=torch.from_numpy(np.load(core, allow_pickle=False)))
 
@@ -114,6 +114,7 @@ def condense_source(task: SourceTask) -> MadeSource:
         settings=options.settings,
         compute=options.compute,
         release=options.release,
+        progress=False,
         checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
     )
     path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))

@@ -14,6 +14,7 @@ from plgc.graphs.bare import BareGraph
 from plgc.graphs.features import take_rows
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
+from plgc.runtime.options import check_device
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features, StoredFeatures, divisors, row_norms, sparse_features
 from plgc.sparse.locality import local_order
@@ -118,6 +119,7 @@ def prepare(
             (:class:`plgc.sparse.features.StoredFeatures`), instead of making a float32 copy. On a CPU only.
         scaled: the scaled features, where another graph with the same X has been prepared.
     """
+    check_device(device)
     x = graph.x
     if x is None:
         raise GraphError("this graph has no node features (x): give it some before condensing or training on it")

@@ -452,3 +452,25 @@ def test_parquet_without_pyarrow(write, tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "nodes.parquet").write_bytes(b"PAR1")
     with pytest.raises(MissingExtraError, match=r"plgc\[tables\]"):
         load_graph(write()[0], nodes_table=tmp_path / "nodes.parquet")
+
+
+# Guesses are announced
+
+
+def test_guesses_are_printed_once_and_not_on_request(write, capsys: pytest.CaptureFixture[str]) -> None:
+    edges, nodes = write()
+    data = load_graph(edges, nodes_table=nodes)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [f"note: {note}" for note in data.notes]
+    assert any("guessed from the names" in note for note in data.notes)
+    load_graph(data)  # the graph again, of which everything has been said
+    load_graph(edges, nodes_table=nodes, notice=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_printed_guess_cannot_steer_a_terminal(write, capsys: pytest.CaptureFixture[str]) -> None:
+    data = load(write(nodes="id,a\x1b[2Jb\na,red\nb,blue\nc,red\nd,blue\n"))
+    assert any("\x1b" in note for note in data.notes)
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed

@@ -19,6 +19,7 @@ from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.labelled_rows import labelled_rows
 from plgc.method.encoder import EDGE_FREE, GNN
 from plgc.runtime.errors import ArtifactError
+from plgc.runtime.options import check_device
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import Features
 from plgc.sparse.inputs import Inputs
@@ -142,6 +143,7 @@ def train_on_condensed(
     score: Callable[[Classifier], float] | None = None,
 ) -> Classifier:
     """Train a new GNN on a condensed graph that has labels; ``score`` is on validation nodes of the original."""
+    check_device(device)
     labels, classes = condensed.labels, condensed.num_classes
     if labels is None or classes is None:
         raise ArtifactError(
