@@ -469,8 +469,11 @@ def test_guesses_are_printed_once_and_not_on_request(write, capsys: pytest.Captu
     assert capsys.readouterr().err == ""
 
 
-def test_a_printed_guess_cannot_steer_a_terminal(write, capsys: pytest.CaptureFixture[str]) -> None:
-    data = load(write(nodes="id,a\x1b[2Jb\na,red\nb,blue\nc,red\nd,blue\n"))
+def test_a_printed_guess_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a\x1b[2J.csv"
+    path.write_text(EDGES)
+    data = load_graph(path)
     assert any("\x1b" in note for note in data.notes)
     printed = capsys.readouterr().err
+    assert r"note: a\x1b[2J.csv" in printed
     assert "\x1b" not in printed
