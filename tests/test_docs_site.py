@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 import typer
+from headless import NAMES, Headless, find_chromium
 
 import plgc
 from plgc.cli import app
 from plgc.experiments.spec import list_experiments
+from processes import wait_until
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -67,6 +69,25 @@ def test_the_reference_has_every_public_name_and_every_command(site: Path) -> No
     commands = unescape((site / "commands.html").read_text(encoding="utf-8"))
     for path in command_names(typer.main.get_command(app), "plgc"):
         assert f"<code>{path}</code>" in commands, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["index.html", "notebooks/own_table.html"])
+def test_the_search_works_in_pages_opened_from_disk(site: Path, start: str, tmp_path: Path) -> None:
+    program = find_chromium()
+    if program is None:
+        pytest.skip(f"no Chromium is found ({', '.join(NAMES)}): the search is not tried in a browser")
+    with Headless(program, tmp_path) as browser:
+        browser.open(site / start, 1200, 900)
+        browser.evaluate(
+            "(() => { const box = document.querySelector('.md-search__input'); box.focus(); box.value = 'Sinkhorn';"
+            " box.dispatchEvent(new Event('input', {bubbles: true}));"
+            " box.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true})); })()"
+        )
+        page = (site / "method.html").as_uri()
+        found = f"document.querySelector('.md-search-result__link[href^=\"{page}\"]') !== null"
+        wait_until(lambda: browser.evaluate(found), seconds=60)
+        assert not browser.complaints()
 
 
 def command_names(command: Any, path: str) -> list[str]:

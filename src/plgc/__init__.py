@@ -39,6 +39,9 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 # torch says this once per process about every CSR tensor; it is about torch's API, not about the user's graph.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)
 
+# A notebook without widgets gets bars of text; torch_geometric and we import tqdm, which would say so.
+warnings.filterwarnings("ignore", message="IProgress not found")
+
 __all__ = [
     "Backbone",
     "CondensedGraph",

@@ -11,7 +11,6 @@ import shutil
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -74,9 +73,8 @@ def is_watched(stream: TextIO | None) -> bool:
 @contextmanager
 def _bar() -> Iterator[Progress]:
     """tqdm's bar, made at the first report, which says how much there is to do."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of text
-        from tqdm.auto import tqdm
+    from tqdm.auto import tqdm
+
     bar = None
 
     def update(message: str, done: int, total: int) -> None:
