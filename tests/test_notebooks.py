@@ -71,7 +71,8 @@ def test_a_block_in_a_block_stays_one() -> None:
 def load_hook() -> Any:
     pytest.importorskip("mkdocs", reason="the site needs plgc[docs]")
     spec = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs" / "hooks" / "notebooks.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
