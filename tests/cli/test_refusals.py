@@ -12,6 +12,7 @@ import pytest
 
 import plgc
 from plgc.graphs import citation_graph, save_npz
+from plgc.runtime.errors import SettingError
 
 NODES, KEPT = 300, 12
 
@@ -150,7 +151,7 @@ def test_a_device_that_is_not_there_is_refused_before_the_work(
     ):
         refused(run, "bad-setting", "device 'abacus' cannot be used", *command, "--device", "abacus")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    with pytest.raises(RuntimeError, match="abacus"):  # and not: the file is damaged
+    with pytest.raises(SettingError, match="abacus"):  # and not: the file is damaged
         plgc.load_model(model, device="abacus")
 
 
