@@ -23,7 +23,7 @@ from plgc.runtime.files import check_writable, write_atomically
 
 FORMS = ("onnx", "torch-export")
 DESCRIPTION = "plgc"  # under which the names of classes and features are in an exported file
-INPUTS, OUTPUT = ("x", "edge_index", "edge_weight"), "probabilities"
+OUTPUT = "probabilities"
 LARGEST = 2**31 - 2**20  # bytes of the weights in an ONNX file, which ends at 2 GiB
 CHATTY = ("torch.onnx", "torch.export", "onnx_ir", "onnxscript")  # loggers that speak of their own internals
 
@@ -33,9 +33,10 @@ def export_model(
 ) -> Path:
     """Write a node model as one file that runs without plgc, for graphs of any size.
 
-    It takes ``x`` [N, f], the features as they are before row scaling, float32, and ``edge_index`` [2, E], int64: every
-    edge once in each direction, no self-loops, as :func:`plgc.load_graph` has them. It gives ``probabilities`` [N, C]. The
-    names of classes and features are in the file too, as JSON. See the guide on exporting for how to run it.
+    It takes ``x`` [N, f], float32: the features as they are in the graph, dense; their rows are scaled inside. And
+    ``edge_index`` [2, E], int64: every edge once in each direction, no self-loops, as :func:`plgc.load_graph` has them;
+    this is not checked when it runs. It gives ``probabilities`` [N, C]. The names of classes and features are in the
+    file as JSON.
 
     Args:
         model: from :func:`plgc.finetune` or :func:`plgc.load_model`.
@@ -72,15 +73,22 @@ def describe(model: NodeModel) -> dict[str, Any]:
     return {"version": __version__, "scaling": model.backbone.scaling, **model.names.to_header()}
 
 
+def input_shapes(model: NodeModel, edge_weights: bool) -> dict[str, tuple[int | str, ...]]:
+    """The shapes of what an exported model takes, by name; ``nodes`` and ``edges`` may be any number."""
+    shapes = {"x": ("nodes", model.backbone.num_features), "edge_index": (2, "edges")}
+    return {**shapes, "edge_weight": ("edges",)} if edge_weights else shapes
+
+
 def _program(model: NodeModel, edge_weights: bool) -> ExportedProgram:
     """The model for any number of nodes and edges, without a trace of where it was made."""
+    sizes = {"nodes": Dim("nodes"), "edges": Dim("edges")}
+    dynamic = {
+        name: {place: sizes[size] for place, size in enumerate(shape) if isinstance(size, str)}
+        for name, shape in input_shapes(model, edge_weights).items()
+    }
     edges = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
-    example = (torch.ones(5, model.backbone.num_features), edges, torch.ones(6))[: 2 + edge_weights]
-    nodes, count = Dim("nodes"), Dim("edges")
-    shapes = dict(zip(INPUTS, ({0: nodes}, {1: count}, {0: count} if edge_weights else None), strict=True))
-    if not edge_weights:
-        del shapes["edge_weight"]
-    program = torch.export.export(PortableModel(model), example, dynamic_shapes=shapes)
+    example = (torch.ones(5, model.backbone.num_features), edges, torch.ones(6))[: len(dynamic)]
+    program = torch.export.export(PortableModel(model), example, dynamic_shapes=dynamic)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)
     return program
@@ -110,17 +118,28 @@ def _onnx_bytes(model: NodeModel, edge_weights: bool) -> bytes:
             _program(model, edge_weights),
             dynamo=True,
             verbose=False,
-            input_names=INPUTS[: 2 + edge_weights],
+            input_names=list(input_shapes(model, edge_weights)),
             output_names=[OUTPUT],
         )
     assert made is not None
     proto = made.model_proto
     proto.producer_name, proto.producer_version = "plgc", __version__
-    for part in (*proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
-        part.ClearField("metadata_props")
-    proto.graph.ClearField("metadata_props")
+    _tidy(proto.graph)
     onnx.helper.set_model_props(proto, {DESCRIPTION: json.dumps(describe(model))})
     return proto.SerializeToString(deterministic=True)
+
+
+def _tidy(graph: Any) -> None:
+    """Name the sizes of an ONNX graph's inputs and output, and leave out what torch recorded of its own code."""
+    x, edge_index = graph.input[0].type.tensor_type.shape, graph.input[1].type.tensor_type.shape
+    names = {x.dim[0].dim_param: "nodes", edge_index.dim[1].dim_param: "edges"}
+    for part in (*graph.input, *graph.output):
+        for size in part.type.tensor_type.shape.dim:
+            size.dim_param = names.get(size.dim_param, size.dim_param) if size.dim_param else size.dim_param
+    for part in (*graph.node, *graph.input, *graph.output):
+        part.ClearField("metadata_props")
+    graph.ClearField("metadata_props")
+    graph.ClearField("value_info")
 
 
 @contextmanager
