@@ -135,7 +135,8 @@ def _tidy(graph: Any) -> None:
     names = {x.dim[0].dim_param: "nodes", edge_index.dim[1].dim_param: "edges"}
     for part in (*graph.input, *graph.output):
         for size in part.type.tensor_type.shape.dim:
-            size.dim_param = names.get(size.dim_param, size.dim_param) if size.dim_param else size.dim_param
+            if size.dim_param in names:
+                size.dim_param = names[size.dim_param]
     for part in (*graph.node, *graph.input, *graph.output):
         part.ClearField("metadata_props")
     graph.ClearField("metadata_props")
