@@ -140,11 +140,17 @@ def section(results: Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def is_stale(record: Mapping[str, Any]) -> bool:
+    """Whether its figures would be others with this version."""
+    changed, _ = SINCE.get(str(record.get("version")), ((), ""))
+    return record["cell"]["method"] in changed
+
+
 def older(records: list[dict[str, Any]]) -> str:
     """Which methods' figures are of an earlier version, where it has changed them."""
-    found = []
+    found, stale = [], [record for record in records if is_stale(record)]
     for version, (changed, what) in SINCE.items():
-        methods = {record["cell"]["method"] for record in records if record.get("version") == version}
+        methods = {record["cell"]["method"] for record in stale if record.get("version") == version}
         if names := [f"`{name}`" for name in changed if name in methods]:
             found.append(f"**Figures of plgc {version}** ({', '.join(names)}): then {what}.")
     return " ".join(found)

@@ -2,7 +2,7 @@
 
 Stage I learns an encoder and K pseudo-labels without labels, stage II makes K synthetic nodes whose embeddings are the
 pseudo-labels. From those K rows a backbone is rebuilt, frozen, and given a plain head on three labels per class.
-``src/plgc/method`` is the same in full, with a choice of encoders, a channel without edges, large graphs and more.
+``src/plgc/method`` has several encoders, a channel without edges, large graphs and more, and by default no ℓ_swap.
 """
 
 from collections.abc import Callable

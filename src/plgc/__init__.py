@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
     from plgc.downstream.backbone import Backbone, reconstruct
     from plgc.downstream.estimator import PLGCClassifier
+    from plgc.downstream.export import export_model
     from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
@@ -53,6 +54,7 @@ __all__ = [
     "condense",
     "condense_parts",
     "condense_sources",
+    "export_model",
     "finetune",
     "load_graph",
     "load_model",
@@ -71,6 +73,7 @@ _HOME = {
     "condense": "plgc.method.condense",
     "condense_parts": "plgc.sources",
     "condense_sources": "plgc.sources",
+    "export_model": "plgc.downstream.export",
     "finetune": "plgc.downstream.models",
     "load_graph": "plgc.graphs",
     "load_model": "plgc.downstream.models",

@@ -55,7 +55,7 @@ def make(name: str, checkpoint: Any) -> CondensedGraph:
         for constant, value in {"BLOCK": 16, "SMALLEST": 64, "LARGEST": 96, "PROGRAM": 0, "SAMPLE": 128}.items():
             setattr(batches, constant, value)
         limited: dict[str, Any] = {"settings": settings("default"), "checkpoint": checkpoint, "threads": 1}
-        condensed = condense(graph, nodes=12, seed=7, memory="700KiB", **limited)
+        condensed = condense(graph, nodes=12, seed=7, memory="500KiB", **limited)
         assert "batch_nodes" in condensed.chosen
         return condensed
     if name in ("default", "paper"):

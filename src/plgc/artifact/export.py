@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +14,7 @@ from torch_geometric.data import Data, Dataset
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.runtime.errors import ArtifactError, MissingExtraError, SettingError
+from plgc.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     import networkx
@@ -43,6 +46,16 @@ def to_pyg(condensed: CondensedGraph) -> Data:
     if condensed.edge_weight is not None:
         data.edge_weight = condensed.edge_weight[other]
     return data
+
+
+def save_pyg(condensed: CondensedGraph, path: str | os.PathLike[str]) -> Path:
+    """Write :func:`to_pyg` as a dictionary of plain values: ``Data.from_dict(torch.load(path))`` opens it without plgc.
+
+    A ``Data`` object itself would be a pickle that ``torch.load`` refuses from a stranger.
+    """
+    content = io.BytesIO()
+    torch.save(to_pyg(condensed).to_dict(), content)
+    return write_atomically(path, content.getvalue())
 
 
 def to_networkx(condensed: CondensedGraph) -> networkx.Graph:

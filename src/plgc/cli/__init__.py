@@ -18,7 +18,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, inspect, models, predict, report
+from plgc.cli import condense, data, demo, experiment, export, inspect, models, predict, report
 from plgc.cli.options import examples, takes
 from plgc.cli.output import detail, painted, seconds, start_messages
 from plgc.runtime.errors import PLGCError
@@ -40,6 +40,7 @@ app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 app.command(epilog=models.TRAIN_EXAMPLES)(models.train)
 app.command(epilog=models.EVALUATE_EXAMPLES)(models.evaluate)
 app.command(epilog=predict.EXAMPLES)(predict.predict)
+app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(data.app, name="data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
@@ -53,20 +54,35 @@ def _is_plgc(*formats: str) -> Callable[[Path], bool]:
     return found
 
 
-def _starts(*signs: bytes, within: int = START) -> Callable[[Path], bool]:
-    """Whether one of these is near the beginning of a file."""
+def _starts(
+    *signs: bytes, within: int = START, enough: Callable[[Iterable[bool]], bool] = any
+) -> Callable[[Path], bool]:
+    """Whether one of these, or with ``enough=all`` each of them, is near the beginning of a file."""
 
     def found(path: Path) -> bool:
         with open(path, "rb") as file:
             start = file.read(within)
-        return any(sign in start for sign in signs)
+        return enough(sign in start for sign in signs)
 
     return found
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether an ONNX file names plgc as its producer, or an archive of torch.export has our description."""
+    if _starts(b"\x12\x04plgc", within=16)(path):
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("/extra/plgc.json") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 KINDS: dict[str, Callable[[Path], bool]] = {
     "a condensed graph": _is_plgc("plgc-condensed-graph"),
     "a model": _is_plgc("plgc-node-model", "plgc-link-model"),
+    "an exported model": _is_exported,
+    "an exported graph": _starts(b"data.pkl", b"edge_index", b"counts", b"scaling", enough=all),
     "predictions": _starts(*(f"{line}\n".encode() for line in PREDICTIONS), within=len(PREDICTIONS[0]) + 1),
     "a report": _starts(b'<p class="brand">plgc report</p>'),
     "a description": _starts(b'"format": "plgc-preprocessing"', within=100),

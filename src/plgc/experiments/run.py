@@ -74,14 +74,14 @@ def run_experiment(
         left = (time.perf_counter() - start) / count * (len(missing) - count)
         report(f"{result.name}; about {duration(left)} left", summary.already + count, summary.cells)
 
-    groups = [[cell] for cell in missing] if jobs == 1 else _groups(missing)
+    groups = [[cell] for cell in missing] if jobs == 1 else groups_of(missing)
     tasks = [Task(_describe(group[-1]), (group, options)) for group in groups]
     where: dict[str, Any] = {"engine": "serial" if jobs == 1 else "processes", "workers": jobs, "retries": 0}
     run_tasks(_run_cells, tasks, **where, cpus=options.threads, finished=finished)
     return summary
 
 
-def _groups(missing: Sequence[Cell]) -> list[list[Cell]]:
+def groups_of(missing: Sequence[Cell]) -> list[list[Cell]]:
     """Cells that may share a condensed graph, in order: one process takes them all, so it is condensed once."""
 
     def shared(cell: Cell) -> tuple[Any, ...]:
