@@ -36,6 +36,8 @@ TAKEN = {  # by the command: what is forged, and how it is given
     "report, labels": ("labelled", ["report", "{file}", "-o", "{out}"]),
     "predict": ("model", ["predict", "{file}", "--graph", "{graph}", "-o", "{out}"]),
     "predict, links": ("links", ["predict", "{file}", "--graph", "{graph}", "--pairs", "{pairs}", "-o", "{out}"]),
+    "export": ("model", ["export", "{file}", "--to", "torch-export", "-o", "{out}"]),
+    "export, PyG": ("condensed", ["export", "{file}", "--to", "pyg", "-o", "{out}"]),
     "inspect a folder": ("manifest", ["inspect", "{folder}"]),
     "evaluate a folder": ("manifest", ["evaluate", "{folder}", "--graph", "{graph}", "--seeds", "1", "--labels", "6"]),
     "report on a folder": ("manifest", ["report", "{folder}", "-o", "{out}"]),

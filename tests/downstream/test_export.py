@@ -166,6 +166,9 @@ def test_refusals(model: plgc.NodeModel, tmp_path: Path, monkeypatch: pytest.Mon
     links = plgc.finetune(model.backbone, GRAPH, task="link")
     with pytest.raises(ArtifactError, match="this is a LinkModel"):
         plgc.export_model(links, out)  # pyright: ignore[reportArgumentType]
+    deep = replace(model, head=replace(model.head, settings=replace(model.head.settings, smoothing_steps=101)))
+    with pytest.raises(ArtifactError, match="in 101 steps, and an exported file"):
+        plgc.export_model(deep, out)
     with monkeypatch.context() as patch:
         patch.setattr(export, "LARGEST", 1000)
         with pytest.raises(ArtifactError, match="an ONNX file holds 1,000: use torch-export"):

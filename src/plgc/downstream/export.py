@@ -24,6 +24,7 @@ from plgc.runtime.files import check_writable, write_atomically
 FORMS = ("onnx", "torch-export")
 DESCRIPTION = "plgc"  # under which the names of classes and features are in an exported file
 OUTPUT = "probabilities"
+MOST_STEPS = 100  # of smoothing: a thousand would take minutes to export
 LARGEST = 2**31 - 2**20  # bytes of the weights in an ONNX file, which ends at 2 GiB
 CHATTY = ("torch.onnx", "torch.export", "onnx_ir", "onnxscript")  # loggers that speak of their own internals
 
@@ -46,7 +47,7 @@ def export_model(
 
     Raises:
         SettingError: an unknown form.
-        ArtifactError: this model cannot be exported: it predicts links, or is too large for ONNX.
+        ArtifactError: this model cannot be exported: it predicts links, has too many steps, or is too large for ONNX.
         MissingExtraError: ONNX without its packages.
 
     Example:
@@ -62,6 +63,11 @@ def export_model(
         raise ArtifactError(
             f"only models that classify nodes are exported, this is a {type(model).__name__}: predict links with plgc "
             "itself (LinkModel.predict_proba, plgc predict)"
+        )
+    if (steps := model.head.settings.smoothing_steps) > MOST_STEPS:
+        raise ArtifactError(
+            f"this model smooths its predictions in {steps} steps, and an exported file, which holds them one by one, "
+            f"takes {MOST_STEPS}: train it with fewer (HeadSettings.smoothing_steps)"
         )
     check_writable(path)
     make = _onnx_bytes if to == "onnx" else _torch_bytes
