@@ -25,21 +25,16 @@ from plgc.evaluation.over_seeds import CONTROLS
 from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs import citation_graph, load_graph, unlabelled
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals import controls
 from plgc.rivals.controls import Reference
 from plgc.rivals.methods import condense_with
 from plgc.runtime.errors import ArtifactError, LabelError, SettingError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.inputs import Inputs, prepare
-from quick import PLAIN
+from quick import PLAIN, quick
 
 NODES = 150
-QUICK = CondenseSettings(
-    plain=PLAIN,
-    encoders=(Branch(hidden=16, width=16),),
-    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=5),
-)
+QUICK = quick(16, hidden=16, plain=PLAIN)
 
 
 @pytest.fixture(scope="module")

@@ -22,19 +22,14 @@ from plgc.evaluation.over_seeds import CONTROLS, evaluate
 from plgc.evaluation.scoring import learn, score, score_ways
 from plgc.graphs import citation_graph, load_graph
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
-from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.rivals.ctgc.probe import linear_probe
 from plgc.rivals.methods import condense_with
 from plgc.sparse.adjacency import build_adjacency
 from plgc.sparse.inputs import Inputs
-from quick import PLAIN
+from quick import PLAIN, quick
 
 NODES = 150
-QUICK = CondenseSettings(
-    plain=PLAIN,
-    encoders=(Branch(hidden=16, width=16),),
-    pseudo_labels=PseudoLabelSettings(rounds=2, round_epochs=5),
-)
+QUICK = quick(16, hidden=16, plain=PLAIN)
 PLAIN_PARTS = {"x": 40, "propagated_1": 40, "propagated_2": 40}
 
 
@@ -50,8 +45,8 @@ def ours(graph: Data) -> plgc.CondensedGraph:
 
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(train_on_condensed, settings=ClassifierSettings(epochs=30))
-    monkeypatch.setattr(scoring, "train_on_condensed", quick)
+    short = partial(train_on_condensed, settings=ClassifierSettings(epochs=30))
+    monkeypatch.setattr(scoring, "train_on_condensed", short)
 
 
 def rival(case: Case) -> Classifier:
