@@ -71,12 +71,14 @@ def describe(
     reads a table by them. Give the file to the other owners: column names and words in it are not hidden.
     """
     check_output(output, tables, "a description", force)
+    from plgc.graphs.formats.arrays import YEAR
     from plgc.graphs.formats.tables import describe_tables
     from plgc.graphs.preprocessing import save_preprocessing
 
     named = replace(GraphOptions("", **values_of(TableOptions, given)), rare=min_cluster)
     notes: list[str] = []
-    known = describe_tables(tables, named.columns(), notes)
+    timed = {} if named.until is None else {"time": named.time or YEAR, "until": named.until}
+    known = describe_tables(tables, replace(named.columns(), **timed), notes)
     for note in notes:
         notice(note)
     save_preprocessing(known, output)
