@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.artifact.test_condensed import changed, condensed, load
 
 from plgc.artifact.ancestry import Ancestor, Parent
 from plgc.artifact.condensed import CondensedGraph
 from plgc.runtime.errors import ArtifactError
-from tests.artifact.test_condensed import changed, condensed, load
 
 MERGED = Ancestor("merge", (Parent("ab" * 32, 7), Parent("cd" * 32, 3, 90, 400, 5, 0.2, 1.5, 0.25)))
 UPDATED = Ancestor("update", (Parent("ef" * 32, 10, 90),))
