@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.downstream.tasks.metrics import auroc
-from plgc.evaluation.membership import (
+from plgc.evaluation.membership.suite import (
     PENALTY,
     Evidence,
     attack,

@@ -1,15 +1,4 @@
-"""Membership inference: does a condensed graph reveal which nodes it was made from?
-
-A random half of a graph's nodes are members: the subgraph they induce is condensed. The attacker has the file and the
-whole graph, with features and edges of members and non-members, and gives every node a score. The attack is measured by
-the area under the ROC curve (AUC, 0.5 is guessing) and by the true-positive rate at 1 % false positives.
-
-The sign of a score is fixed beforehand (closer means member) or learned from shadows: other random sets of members,
-condensed in the same way, whose members the attacker knows. The target's members are used for scoring only.
-
-A stronger attack is not implemented here: non-negative least squares of the file's rows on candidate rows, which finds
-nearly all members of a default file. A low score here is no protection against it.
-"""
+"""Attacks on one condensed graph, scored against the members it was made from."""
 
 from __future__ import annotations
 

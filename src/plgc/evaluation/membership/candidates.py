@@ -1,0 +1,89 @@
+"""The candidates: the nodes of which some are members, as an attacker sees them beside a file.
+
+The attacker knows how the file was made. Candidate rows are scaled as the file says and brought into the space that the
+file's features are in (:func:`in_file_space`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.artifact.condensed import CondensedGraph
+from plgc.graphs.bare import BareGraph, bare_graph
+from plgc.runtime.errors import ArtifactError
+from plgc.sparse.adjacency import propagate
+from plgc.sparse.features import Features, mean_rows, times
+from plgc.sparse.inputs import Inputs, prepare
+
+View = Callable[[Tensor], Tensor]  # rows of X, [N, f], as a release publishes rows, [N, f']
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rows of candidates as a linear map, C = [X; Â²X] or one of the two, which is never made dense.
+
+    Attributes:
+        inputs: scaled features in the space of the file, and Â of the candidates' graph.
+        steps: how often X is propagated in each part of C.
+    """
+
+    inputs: Inputs
+    steps: tuple[int, ...] = (0,)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of C."""
+        return self.inputs.num_nodes * len(self.steps)
+
+    def combine(self, weights: Tensor) -> Tensor:
+        """WᵀC for W of shape [rows, K]: [K, f]."""
+        parts = weights.split(self.inputs.num_nodes)
+        spread = [propagate(self.inputs.adjacency, part, n) for part, n in zip(parts, self.steps, strict=True)]
+        return mean_rows(self.inputs.x, torch.stack(spread).sum(0))
+
+    def correlate(self, rows: Tensor) -> Tensor:
+        """C Rᵀ for R of shape [K, f]: [rows, K]."""
+        product = times(self.inputs.x, rows.t().contiguous())
+        return torch.cat([propagate(self.inputs.adjacency, product, n) for n in self.steps])
+
+    def by_node(self, scores: Tensor) -> Tensor:
+        """The largest score of every node over the parts: [rows] to [N]."""
+        return scores.view(len(self.steps), -1).amax(0)
+
+
+def candidates_of(
+    condensed: CondensedGraph, graph: Data | BareGraph, *, device: str = "cpu", view: View | None = None
+) -> Inputs:
+    """The candidates' features and Â as the attacker of one file uses them.
+
+    Args:
+        condensed: the file.
+        graph: the candidates.
+        device: where to compute.
+        view: how the release changes rows; None for what the file says.
+    """
+    inputs = prepare(bare_graph(graph), condensed.scaling, device)
+    view = view or in_file_space(condensed)
+    if view is not None:
+        inputs = replace(inputs, x=view(dense_rows(inputs.x)))
+    if inputs.num_features != condensed.num_features:
+        raise ArtifactError(
+            f"the file's nodes have {condensed.num_features} features, the candidates {inputs.num_features}: an attack "
+            "needs both in one space"
+        )
+    return inputs
+
+
+def in_file_space(condensed: CondensedGraph) -> View | None:
+    """How rows of X are mapped into the space of a file; None where they are left as they are."""
+    return None
+
+
+def dense_rows(x: Features) -> Tensor:
+    """X as a dense matrix."""
+    return x if isinstance(x, Tensor) else x.to_dense()
