@@ -15,6 +15,9 @@ AXES = {
     "combine": "how sources are combined",
     "release": "what is handed over",
     "variant": "what is changed",
+    "history": "how the file came about",
+    "year": "papers up to",
+    "share": "share of the nodes that leave",
 }
 # Colour, marker and line; most colours are Okabe and Ito's and Tol's, which the colour-blind can tell apart. Markers
 # are filled but for those with a w behind; a preset other than the default is drawn hollow and dashed.
