@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeVar
 
+from plgc.artifact.ancestry import Ancestor
 from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
 from plgc.runtime.schema import ABSENT, Absent, Count, Positive, Seed64, Share, Since, Size, Within, Word, read
@@ -85,6 +86,7 @@ class Description:
     num_classes: Annotated[Width | None, Since(2)] = None
     checksum: Annotated[str, Since(3)] = ""
     channels: Annotated[tuple[Literal["edges", "plain"], ...], Since(4)] = ()
+    ancestry: Annotated[tuple[Ancestor, ...], Size(0, 10_000), Since(6)] = ()
 
     def __post_init__(self) -> None:
         chosen = _known(ChosenRecord, self.chosen, "chosen")
