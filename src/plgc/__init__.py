@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
+    from plgc.method.forget import forget
+    from plgc.method.update import update
     from plgc.runtime.errors import PLGCError
     from plgc.sources import condense_parts, condense_sources, load_sources
 
@@ -56,10 +58,12 @@ __all__ = [
     "condense_sources",
     "export_model",
     "finetune",
+    "forget",
     "load_graph",
     "load_model",
     "load_sources",
     "reconstruct",
+    "update",
 ]
 
 # Where each name is; it is imported when it is asked for, so that ``plgc --help`` need not wait for torch.
@@ -75,10 +79,12 @@ _HOME = {
     "condense_sources": "plgc.sources",
     "export_model": "plgc.downstream.export",
     "finetune": "plgc.downstream.models",
+    "forget": "plgc.method.forget",
     "load_graph": "plgc.graphs",
     "load_model": "plgc.downstream.models",
     "load_sources": "plgc.sources",
     "reconstruct": "plgc.downstream.backbone",
+    "update": "plgc.method.update",
 }
 
 sys.meta_path.insert(0, MovedModules())

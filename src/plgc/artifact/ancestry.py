@@ -42,10 +42,13 @@ class Parent:
 
 @dataclass(frozen=True)
 class Ancestor:
-    """One step in the making of a file: what was done, and to which files."""
+    """One step in the making of a file: what was done, and to which files.
+
+    Forgetting names no parent: its checksum and sizes would let guesses at the removed nodes be checked.
+    """
 
     how: How
-    parents: Annotated[tuple[Parent, ...], Size(1, MOST_PARENTS)]
+    parents: Annotated[tuple[Parent, ...], Size(0, MOST_PARENTS)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without those that are not known."""

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from plgc.artifact.condensed import CondensedGraph
 from plgc.method.batches import TrainingGraph
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import PseudoLabels, StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import synthesise
+from plgc.method.warm import start_from
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,14 @@ class Condensation:
 
 
 def alternate(
-    graph: TrainingGraph, count: int, settings: CondenseSettings, seed: int, run: Run, *, stage_two: bool = True
+    graph: TrainingGraph,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    run: Run,
+    *,
+    stage_two: bool = True,
+    known: CondensedGraph | None = None,
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
@@ -37,10 +46,13 @@ def alternate(
         seed: of every random draw.
         run: the curves, where to resume, and where to report and save.
         stage_two: False trains the encoders alone, as a reference to compare with.
+        known: a condensed graph that stage I starts from; None to start from the seed alone.
     """
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.every_round
     stage = start_stage_one(graph.reference, count, settings.branches, rules, seed)
+    if known is not None:
+        start_from(stage, known, graph.reference, seed)
     stage.in_batches = graph.batch_nodes is not None
     run.resume(stage)
     while True:

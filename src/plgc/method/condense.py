@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from torch_geometric.data import Data
 
@@ -16,6 +16,7 @@ from plgc.method.release import Release, check_min_cluster, check_words, privati
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
+from plgc.method.warm import warm_settings
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
@@ -69,33 +70,61 @@ def condense(
     chosen = choose_settings(preset, settings, compute, release)
     bare = bare_graph(graph)
     count = resolve_count(bare.num_own, ratio, nodes)
-    check_min_cluster(count, bare.num_own, chosen.min_cluster)
-    check_words(bare.seen.preprocessing, chosen.min_cluster)
-    scaling = resolve_scaling(bare.x, chosen.scaling)
-    digest = fingerprint(bare) if release.fingerprint or checkpoint is not None else None
-    with shown(progress) as report, cpu_threads(compute.threads) as threads:
+    return condense_bare(bare, count, chosen, seed, Given(compute, release, progress, checkpoint))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call of :func:`condense`, or of a function like it, was given beside the graph, the size and the seed."""
+
+    compute: Compute
+    release: Release
+    progress: Progress | bool | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+
+def condense_bare(
+    bare: BareGraph,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    given: Given,
+    known: CondensedGraph | None = None,
+) -> CondensedGraph:
+    """Condense a graph without labels to K nodes; with ``known``, from a condensed graph on (:mod:`plgc.method.warm`).
+
+    The file records the settings as they are given here, also where ``known`` shortens stage I.
+    """
+    compute, release = given.compute, given.release
+    check_min_cluster(count, bare.num_own, settings.min_cluster)
+    check_words(bare.seen.preprocessing, settings.min_cluster)
+    scaling = resolve_scaling(bare.x, settings.scaling)
+    used = settings if known is None else warm_settings(settings)
+    digest = fingerprint(bare) if release.fingerprint or given.checkpoint is not None else None
+    with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
         budget = compute.budget
         inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
         core = bare.core_mask
         core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
-        batch = None if budget is None else batch_size(inputs, count, chosen, budget)
+        batch = None if budget is None else batch_size(inputs, count, settings, budget)
         file = checkpoint_in(
-            checkpoint,
+            given.checkpoint,
             method="plgc",
             graph=digest,
             core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
             nodes=count,
             seed=seed,
-            settings=chosen.to_dict(),
+            settings=settings.to_dict(),
             device=compute.device,
             threads=threads,
             **({} if batch is None else {"batch": batch}),
+            **({} if known is None else {"known": known.as_parent().checksum}),
         )
-        run = Run(chosen.pseudo_labels, report, file)
+        run = Run(used.pseudo_labels, report, file)
         if batch is not None:
             run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
-        made = alternate(training, count, chosen, seed, run)
+        made = alternate(training, count, used, seed, run, known=known)
         assert made.features is not None
     file.discard()
     condensed = CondensedGraph(
@@ -107,7 +136,7 @@ def condense(
         scaling=scaling,
         seed=seed,
         threads=threads,
-        settings=chosen.to_dict(),
+        settings=settings.to_dict(),
         chosen={
             "branches": [asdict(branch) for branch in made.stage.branches],
             **({} if batch is None else {"batch_nodes": batch}),
