@@ -45,9 +45,9 @@ class ChoiceOptions:
     shots: Annotated[
         str | None, typer.Option(metavar="S,S", help="These numbers of labels per class; all for all of them.")
     ] = None
-    year: Annotated[
-        str | None, typer.Option("--years", metavar="Y,Y", help="These years of a graph that grows.")
-    ] = None
+    year: Annotated[str | None, typer.Option("--years", metavar="Y,Y", help="These years of a graph that grows.")] = (
+        None
+    )
     seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Seeds 0 to N - 1.")] = None
     draws: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Label draws of a seed, where the experiment has several.")

@@ -44,6 +44,7 @@ class Record:
     clean_labels: Count | None = None
     learn_seconds: Spent | None = None
     learn_peak_memory_bytes: Count | None = None
+    embedding_width: Count | None = None
     kept_nodes: Count | None = None
     condense_seconds: Spent | None = None
     condense_cpu_seconds: Spent | None = None

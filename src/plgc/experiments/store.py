@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +37,10 @@ class Call(Protocol):
 
     def key(self, device: str) -> str:
         """A digest of everything that the result depends on."""
+        ...
+
+    def open(self) -> None:
+        """Read what is needed, before the clock starts."""
         ...
 
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
@@ -71,6 +76,9 @@ class CondenseCall:
             "min_cluster": self.min_cluster,
         }
         return digest(parts, device)
+
+    def open(self) -> None:
+        """The graph is here."""
 
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
         """Condense."""
@@ -110,13 +118,15 @@ class Condensation:
     reused: bool
 
 
-def condense_once(
-    store: Path | None, call: Call, device: str = "cpu", checkpoint: Path | None = None
-) -> Condensation:
+Once = Callable[[Call], Condensation]  # :func:`condense_once` with a store and a device
+
+
+def condense_once(store: Path | None, call: Call, device: str = "cpu", checkpoint: Path | None = None) -> Condensation:
     """Open the condensed graph if the store has it; else condense, and keep it. Without a store, always condense."""
     path = None if store is None else store / f"{call.key(device)}.safetensors"
     if path is not None and (kept := _open(path)) is not None:
         return kept
+    call.open()
     warm_up(device)
     reset_peak_memory(device)
     start, used = time.perf_counter(), time.process_time()
