@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -221,14 +221,14 @@ def condense(
     if record.supervised:
         arguments["labels"] = _labels(str(method), graph)
     began = time.perf_counter()
-    with _checkpoints(checkpoint, output) as folder:
+    with checkpoints(checkpoint, output) as folder:
         with working() as progress:
             progress("condensing", 0, 1)
             shown = graph if record.supervised else strip_labels(graph)
             condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
         condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
-    _show(output, graph, condensed, time.perf_counter() - start, json)
+    show_made(output, graph, condensed, time.perf_counter() - start, json)
 
 
 def _described(named: GraphOptions, preprocess: Path | None, rare: int) -> GraphOptions:
@@ -250,7 +250,7 @@ def _count(graph: Data, output: Path, ratio: float | None, nodes: int | None) ->
 
 
 @contextmanager
-def _checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder]:
+def checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder]:
     """The folder of checkpoints, removed once the result is written; a user who interrupts is told how to resume."""
     from plgc.runtime.checkpoint import checkpoint_folder
 
@@ -273,15 +273,22 @@ def _labels(method: str, graph: Data) -> TrainingLabels:
     return labels
 
 
-def _show(output: Path, graph: Data, condensed: CondensedGraph, spent: float, json: bool) -> None:
-    """Print what was made."""
+def show_made(
+    output: Path,
+    graph: Data,
+    condensed: CondensedGraph,
+    spent: float,
+    json: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what was made; ``more`` is added to the JSON object."""
     from plgc.graphs.attributes import attribute
     from plgc.runtime.provenance import peak_memory
 
     detail(f"settings: {condensed.settings}")
     detail(f"chosen from the graph: {condensed.chosen}")
     result = file_result(output, graph.name, condensed, spent, peak_memory())
-    result["doubts"] = list(attribute(graph, "doubts", ()))
+    result |= {"doubts": list(attribute(graph, "doubts", ())), **(more or {})}
     source = condensed.source
     known = "a noisy count of " if "edges" not in source else ""
     edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
@@ -302,5 +309,7 @@ def _show(output: Path, graph: Data, condensed: CondensedGraph, spent: float, js
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"
+    if (kept := condensed.chosen.get("kept")) is not None:
+        pairs["moved"] = f"an old pseudo-label has a cosine of {kept:.2f} to its nearest new one, on average"
     warn(result["warnings"])
     show(result, facts(pairs), json)
