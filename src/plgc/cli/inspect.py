@@ -90,6 +90,7 @@ def describe(file: Path) -> dict[str, Any]:
 
     from plgc.artifact.condensed import CondensedGraph
     from plgc.artifact.degenerate import warnings_of
+    from plgc.artifact.lineage import lineage
     from plgc.artifact.members import told_of_members
 
     condensed = CondensedGraph.load(file)
@@ -109,6 +110,8 @@ def describe(file: Path) -> dict[str, Any]:
         "blocks": list(condensed.blocks),
         "channels": list(condensed.channels),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
+        "ancestry": [step.to_dict() for step in condensed.ancestry],
+        "lineage": lineage(condensed.ancestry),
         "privacy": told_of_members(condensed),
         "warnings": warnings_of(condensed),
         **{name: getattr(condensed, name) for name in RECORDED},
@@ -138,6 +141,8 @@ def description(result: dict[str, Any]) -> str:
         pairs["table"] = known.summary()
         pairs |= {f"column {name}": text for name, text in known.told().items()}
     pairs |= _made_from(result, source)
+    if result["lineage"]:
+        pairs["ancestry"] = result["lineage"]
     pairs["fingerprint"] = result["fingerprint"] or "none"
     pairs["privacy"] = result["privacy"]["text"]
     if result["warnings"]:
