@@ -30,3 +30,19 @@ def test_it_grows_with_the_graph(before: plgc.CondensedGraph, demo_graph: Data) 
     assert (parent.checksum, parent.rows, parent.nodes) == (before.as_parent().checksum, 16, 480)
     assert 0 < after.chosen["kept"] <= 1
     assert plgc.update(before, demo_graph).to_bytes() == after.to_bytes()
+
+
+def test_only_new(before: plgc.CondensedGraph, demo_graph: Data) -> None:
+    new = torch.arange(600) >= 480
+    source, target = demo_graph.edge_index
+    around = new.clone()
+    around[source[new[target]]] = True
+    part = induced_subgraph(demo_graph, around)
+    part.core_mask = new[around]
+    after = plgc.update(before, part, only_new=True)
+    assert int(after.counts.sum()) == 600
+    assert after.num_nodes == 20
+    assert after.source["nodes"] == 600
+    assert after.source["edges"] == demo_graph.edge_index.shape[1]
+    assert after.fingerprint is None
+    assert after.ancestry[0].how == "update-only-new"

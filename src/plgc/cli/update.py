@@ -12,7 +12,7 @@ from plgc.cli.condense import ComputeOptions, ReleaseOptions, checkpoints, show_
 from plgc.cli.inputs import GraphOptions, check_features
 from plgc.cli.node_lists import read_nodes
 from plgc.cli.options import Graph, Json, at_most_one, check_device, chosen, examples, takes, values_of
-from plgc.cli.output import working
+from plgc.cli.output import notice, working
 from plgc.cli.written import Force, check_output
 from plgc.runtime.files import check_writable
 
@@ -56,6 +56,10 @@ def update(
     file: File,
     graph: Graph,
     output: Output,
+    only_new: Annotated[
+        bool,
+        typer.Option("--only-new", help="The graph is the part that arrived; its core_mask is False for older nodes."),
+    ] = False,
     force: Force = False,
     json: Json = False,
     **given: Any,
@@ -63,18 +67,20 @@ def update(
     """Bring a condensed graph up to date with a graph that has grown, at a small part of the cost of condensing it.
 
     The graph is the whole one as it is now; it may have further columns of features at the end. Training starts from
-    what the file knows, and takes a few epochs. The result records the checksum and sizes of the old file.
+    what the file knows, and takes a few epochs. The result records the checksum and sizes of the old file. With
+    --only-new the file stands in for the nodes that are not in the graph.
     """
     condensed, data, start = _read(file, graph, output, [], force, given)
+    if only_new and "core_mask" not in data:
+        notice(f"{data.name} has no core_mask: all of its {data.num_nodes} nodes count as new")
     from plgc.graphs.bare import strip_labels
     from plgc.method.update import update as update_condensed
 
     with checkpoints(given["checkpoint"], output) as folder:
         with working() as progress:
             progress("updating", 0, 1)
-            made = update_condensed(
-                condensed, strip_labels(data), progress=progress, **_arguments(given), checkpoint=folder
-            )
+            options = {"only_new": only_new, **_arguments(given)}
+            made = update_condensed(condensed, strip_labels(data), progress=progress, checkpoint=folder, **options)
         made.save(output)
     show_made(output, data, made, time.perf_counter() - start, json, {"kept": made.chosen.get("kept")})
 

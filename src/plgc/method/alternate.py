@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from plgc.artifact.condensed import CondensedGraph
 from plgc.method.batches import TrainingGraph
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import PseudoLabels, StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import synthesise
-from plgc.method.warm import start_from
+from plgc.method.warm import Known, start_from
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def alternate(
     run: Run,
     *,
     stage_two: bool = True,
-    known: CondensedGraph | None = None,
+    known: Known | None = None,
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
@@ -46,7 +45,7 @@ def alternate(
         seed: of every random draw.
         run: the curves, where to resume, and where to report and save.
         stage_two: False trains the encoders alone, as a reference to compare with.
-        known: a condensed graph that stage I starts from; None to start from the seed alone.
+        known: what stage I starts from; None to start from the seed alone.
     """
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.every_round
@@ -61,10 +60,10 @@ def alternate(
             curves.pseudo_label_loss.append(train_epoch(stage, graph.next_batch(stage.generator)))
             run.save(stage)
             run.report_epoch()
-        labels = graph.round_labels(stage)
+        last = len(curves.explained) + 1 == rules.rounds
+        labels = graph.all_labels(stage) if known is not None and graph.sampled else graph.round_labels(stage)
         curves.explained.append(labels.explained)
-        last = len(curves.explained) == rules.rounds
-        if graph.sampled and (last or every_round):
+        if known is None and graph.sampled and (last or every_round):
             labels = graph.all_labels(stage)
         # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
         if stage_two and last and int(labels.counts.min()) < settings.min_cluster:
@@ -74,7 +73,7 @@ def alternate(
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
             allowed = None
             if settings.max_share < 1:
-                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share)
+                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share, graph.masses)
             run.features, losses = synthesise(run.features, stage, graph.inputs, labels, settings.synthesis, allowed)
             curves.synthesis_loss.extend(losses)
         if last:

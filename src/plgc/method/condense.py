@@ -16,7 +16,7 @@ from plgc.method.release import Release, check_min_cluster, check_words, privati
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
-from plgc.method.warm import warm_settings
+from plgc.method.warm import Known, stand_in, warm_settings
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
@@ -89,14 +89,15 @@ def condense_bare(
     settings: CondenseSettings,
     seed: int,
     given: Given,
-    known: CondensedGraph | None = None,
+    known: Known | None = None,
 ) -> CondensedGraph:
-    """Condense a graph without labels to K nodes; with ``known``, from a condensed graph on (:mod:`plgc.method.warm`).
+    """Condense a graph without labels to K nodes; with ``known``, from there on (:mod:`plgc.method.warm`).
 
     The file records the settings as they are given here, also where ``known`` shortens stage I.
     """
     compute, release = given.compute, given.release
-    check_min_cluster(count, bare.num_own, settings.min_cluster)
+    gone = int(known.condensed.counts.sum()) if known is not None and known.stands_in else 0
+    check_min_cluster(count, bare.num_own + gone, settings.min_cluster)
     check_words(bare.seen.preprocessing, settings.min_cluster)
     scaling = resolve_scaling(bare.x, settings.scaling)
     used = settings if known is None else warm_settings(settings)
@@ -118,12 +119,14 @@ def condense_bare(
             device=compute.device,
             threads=threads,
             **({} if batch is None else {"batch": batch}),
-            **({} if known is None else {"known": known.as_parent().checksum}),
+            **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
         )
         run = Run(used.pseudo_labels, report, file)
         if batch is not None:
             run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
+        if known is not None and known.stands_in:
+            training = stand_in(training, known.condensed)
         made = alternate(training, count, used, seed, run, known=known)
         assert made.features is not None
     file.discard()

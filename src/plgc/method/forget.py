@@ -27,6 +27,7 @@ from plgc.graphs.features import take_rows
 from plgc.method.condense import Given, condense_bare
 from plgc.method.release import Release
 from plgc.method.update import FEWEST, check_fits, resolve_size, settings_of
+from plgc.method.warm import Known
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
@@ -84,7 +85,7 @@ def forget(
     given = Given(compute, release, progress, checkpoint)
     if exact:
         return condense_bare(remaining, count, settings, seed, given)
-    made = condense_bare(remaining, count, settings, seed, given, condensed)
+    made = condense_bare(remaining, count, settings, seed, given, Known(condensed))
     return replace(made, ancestry=(Ancestor("forget", ()),))
 
 

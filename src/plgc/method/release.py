@@ -128,15 +128,21 @@ def merge_small_clusters(
 
 
 @torch.no_grad()
-def shared_values(inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...], max_share: float) -> Tensor:
+def shared_values(
+    inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...], max_share: float, masses: Tensor | None = None
+) -> Tensor:
     """Which values of X' may be published: those that no node contributes more than ``max_share`` of, bool [K, f].
 
     This is the dominance rule of statistical offices, on x'_kj = Σ_n v_nk x_nj, v from :func:`reach`: a word that only
     one member uses is that member's own, however many nodes its cluster has. Such rare words give members away.
+    Rows that stand for several nodes (``masses`` [N] above 1) obeyed the rule when they were made, and so does their
+    part of the sum.
     """
     cells, contributed = [], reach(inputs, labels, channels).abs()
     for column in contributed.t():  # one synthetic node at a time: all at once would be K times the features' memory
         largest, total = _contributions(inputs.x, column)
+        if masses is not None:
+            largest, _ = _contributions(inputs.x, column * (masses <= 1))
         cells.append((total > 0) & (largest <= max_share * total))
     return torch.stack(cells)
 

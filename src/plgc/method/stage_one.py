@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from plgc.method.augment import draw_view, view_of
 from plgc.method.encoder import EDGE_FREE, GNN
-from plgc.method.losses import decorrelation_loss, standardize, swapped_prediction_loss
+from plgc.method.losses import decorrelation_loss, known_loss, standardize, swapped_prediction_loss
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.sinkhorn import sinkhorn
 from plgc.runtime.replay import Replayed
@@ -34,6 +34,23 @@ SAMPLE = 32_768  # nodes that the losses see in an epoch: more cost time and tea
 SMALL = 1_024  # nodes that they see at least, where a graph has as many
 EMPTY = 1e-6  # nodes: a prototype with less than this is nearest to none, and stays where it is
 DRAWN_ON_CPU = 1 << 18  # edges up to which views are drawn on the CPU even for a GPU, so that both see the same
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows of a condensed graph that the encoders know.
+
+    Attributes:
+        features: X', [K, f].
+        targets: Ỹ, a block of unit vectors for each encoder, [K, d] each.
+        share: of each row in all nodes that they stand for, [K, 1].
+        weight: of the loss that keeps them; 0 where they need not be kept.
+    """
+
+    features: Tensor
+    targets: tuple[Tensor, ...]
+    share: Tensor
+    weight: float = 0.0
 
 
 @dataclass
@@ -49,6 +66,7 @@ class StageOne:
     draws: torch.Generator  # of the views: ``generator``, or a generator on the GPU for a large graph
     potentials: list[Tensor | None]  # Sinkhorn's column potentials of both views
     in_batches: bool = False
+    known: KnownRows | None = None
     recording: tuple[Inputs, Replayed] | None = None  # of an epoch on a GPU, and the graph it was made on
 
     @property
@@ -147,6 +165,12 @@ def _gradients(
             fixed_iterations=fixed_iterations,
         )
         loss = loss + settings.swap * swapped
+    if stage.known is not None and stage.known.weight > 0:
+        for encoder, target in zip(stage.encoders, stage.known.targets, strict=True):
+            # On the scale of the other losses: decorrelation is a sum over the columns, ℓ_swap is not.
+            scale = stage.known.weight * (target.shape[1] if stage.standardized else 1)
+            found = encoder(stage.known.features, None)
+            loss = loss + scale * known_loss(found, target, stage.known.share, stage.standardized)
     return [loss.detach(), *torch.autograd.grad(loss, stage.trained)], potentials
 
 

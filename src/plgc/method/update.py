@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -18,6 +19,7 @@ from plgc.graphs.preprocessing import check_preprocessing
 from plgc.method.condense import Given, choose_settings, condense_bare, resolve_count
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
+from plgc.method.warm import Known
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
@@ -33,6 +35,7 @@ def update(
     *,
     ratio: float | None = None,
     nodes: int | None = None,
+    only_new: bool = False,
     seed: int | None = None,
     progress: Progress | bool | None = True,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -46,6 +49,9 @@ def update(
         graph: the graph as it is now. Columns of features may have been added at the end; old rows count as 0 there.
         ratio: size as a fraction of the graph's nodes; or
         nodes: size as a number, K. By default the ratio of the condensed graph.
+        only_new: ``graph`` is the part that has arrived; a halo of older neighbours around it is marked in
+            ``core_mask``, as in :func:`plgc.condense`. The condensed graph stands in for all that is not new, and N is
+            the number of nodes of both together.
         seed: drives augmentation; by default that of the condensed graph.
         progress: as in :func:`plgc.condense`, and
         checkpoint: likewise.
@@ -70,12 +76,30 @@ def update(
     settings = settings_of(condensed, compute, release)
     bare = bare_graph(graph)
     check_fits(condensed, bare)
-    count = resolve_size(condensed, bare.num_own, ratio, nodes)
-    seed = condensed.seed if seed is None else seed
-    made = condense_bare(bare, count, settings, seed, Given(compute, release, progress, checkpoint), condensed)
-    step = Ancestor("update", (condensed.as_parent(),))
-    chosen = made.chosen if release.clip is not None else {**made.chosen, "kept": kept(condensed, made)}
-    return replace(made, chosen=chosen, ancestry=(*condensed.ancestry, step))
+    if only_new and settings.max_share < condensed.settings.get("max_share", 1.0):
+        raise SettingError(
+            f"max_share is {settings.max_share}, but rows of the old file, which stand in for its nodes, were made "
+            f"with {condensed.settings.get('max_share', 1.0)}: give that, or the whole graph"
+        )
+    gone = int(condensed.counts.sum()) if only_new else 0
+    count = resolve_size(condensed, gone + bare.num_own, ratio, nodes)
+    seed, given = condensed.seed if seed is None else seed, Given(compute, release, progress, checkpoint)
+    made = condense_bare(bare, count, settings, seed, given, Known(condensed, stands_in=only_new))
+    step = Ancestor("update-only-new" if only_new else "update", (condensed.as_parent(),))
+    made = replace(made, ancestry=(*condensed.ancestry, step))
+    if release.clip is not None:
+        return made
+    made = replace(made, chosen={**made.chosen, "kept": kept(condensed, made)})
+    return replace(made, source=joint_counts(condensed, bare), fingerprint=None) if only_new else made
+
+
+def joint_counts(condensed: CondensedGraph, new: BareGraph) -> dict[str, int]:
+    """Sizes of the graph that a condensed graph and a new part are of; edges within the halo are in the old one."""
+    counts = {"nodes": int(condensed.counts.sum()) + new.num_own, "features": new.x.shape[1]}
+    if "edges" in condensed.source:
+        own = torch.ones(new.num_nodes, dtype=torch.bool) if new.core_mask is None else new.core_mask.cpu()
+        counts["edges"] = condensed.source["edges"] + int(own[new.edge_index.cpu()].any(0).sum())
+    return counts
 
 
 def settings_of(condensed: CondensedGraph, compute: Compute, release: Release) -> CondenseSettings:
