@@ -97,8 +97,11 @@ def test_words_of_members_are_read_off_a_default_file(graph: Data, members: torc
     assert 0.6 < through["auc"] < found["auc"]
 
 
-def test_no_words_are_read_off_noise(graph: Data, members: torch.Tensor) -> None:
-    file = publish_noise(graph, 0, nodes=8)
-    found = infer_words(file.features, candidates_of(file, graph), members)
-    assert found["auc"] == pytest.approx(0.5, abs=0.1)
-    assert found["found"] < 0.1
+def test_no_more_words_of_members_than_of_others_are_read_off_noise(graph: Data, members: torch.Tensor) -> None:
+    found = []
+    for seed in range(4):
+        file = publish_noise(graph, seed, nodes=8)
+        found.append(infer_words(file.features, candidates_of(file, graph), members, seed=seed))
+    # The better of two guesses is taken, so that the mean is a little above 0.
+    assert np.mean([one["auc"] - one["auc_others"] for one in found]) == pytest.approx(0.0, abs=0.08)
+    assert np.mean([one["found"] for one in found]) < 0.05
