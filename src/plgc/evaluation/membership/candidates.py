@@ -1,7 +1,7 @@
 """The candidates: the nodes of which some are members, as an attacker sees them beside a file.
 
-The attacker knows how the file was made. Candidate rows are scaled as the file says and brought into the space that the
-file's features are in (:func:`in_file_space`).
+The attacker knows how the file was made: candidate rows are scaled as the file says, and brought into the space of its
+features where that is another one.
 """
 
 from __future__ import annotations
@@ -17,18 +17,47 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.runtime.errors import ArtifactError
 from plgc.sparse.adjacency import propagate
-from plgc.sparse.features import Features, mean_rows, times
+from plgc.sparse.features import Features, SparseFeatures, mean_rows, sparse_features, times
 from plgc.sparse.inputs import Inputs, prepare
 
-View = Callable[[Tensor], Tensor]  # rows of X, [N, f], as a release publishes rows, [N, f']
+View = Callable[[Tensor], Tensor]  # rows of X, [N, f], as the release publishes rows, [N, f']
+BLOCK = 1024  # features that are mapped at a time
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rows of candidates as a linear map, C = [X; Â²X] or one of the two, which is never made dense.
+    """Features and Â of the candidates.
 
     Attributes:
-        inputs: scaled features in the space of the file, and Â of the candidates' graph.
+        own: scaled features, as the graph has them.
+        published: the same in the space of the file.
+        view: what maps rows of one to the other; None where the two are the same.
+    """
+
+    own: Inputs
+    published: Inputs
+    view: View | None = None
+
+    def words(self, rows: Tensor) -> Tensor:
+        """How much rows in the space of the file, [K, f'], point to each feature of the graph, [K, f]."""
+        if self.view is None:
+            return rows
+        identity = torch.eye(self.own.num_features, device=rows.device)
+        return torch.cat([rows @ self.view(part).t() for part in identity.split(BLOCK)], dim=1)
+
+    def with_rows(self, x: Tensor) -> Inputs:
+        """The same candidates with other features [N, f], in the space of the file."""
+        rows = x if self.view is None else self.view(x)
+        sparse = self.view is None and isinstance(self.own.x, SparseFeatures)
+        return replace(self.published, x=sparse_features(rows.to_sparse_csr()) if sparse else rows)
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """Sums of candidate rows with weights, WᵀC, for C = [X; Â²X] or one of the two, which is never made dense.
+
+    Attributes:
+        inputs: X in the space of the file, and Â.
         steps: how often X is propagated in each part of C.
     """
 
@@ -58,25 +87,24 @@ class Candidates:
 
 def candidates_of(
     condensed: CondensedGraph, graph: Data | BareGraph, *, device: str = "cpu", view: View | None = None
-) -> Inputs:
-    """The candidates' features and Â as the attacker of one file uses them.
+) -> Candidates:
+    """The candidates as the attacker of one file uses them.
 
     Args:
         condensed: the file.
-        graph: the candidates.
+        graph: the candidates' graph.
         device: where to compute.
         view: how the release changes rows; None for what the file says.
     """
-    inputs = prepare(bare_graph(graph), condensed.scaling, device)
+    own = prepare(bare_graph(graph), condensed.scaling, device)
     view = view or in_file_space(condensed)
-    if view is not None:
-        inputs = replace(inputs, x=view(dense_rows(inputs.x)))
-    if inputs.num_features != condensed.num_features:
+    published = own if view is None else replace(own, x=view(dense_rows(own.x)))
+    if published.num_features != condensed.num_features:
         raise ArtifactError(
-            f"the file's nodes have {condensed.num_features} features, the candidates {inputs.num_features}: an attack "
-            "needs both in one space"
+            f"the file's nodes have {condensed.num_features} features, the candidates {published.num_features}: an "
+            "attack needs both in one space"
         )
-    return inputs
+    return Candidates(own, published, view)
 
 
 def in_file_space(condensed: CondensedGraph) -> View | None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from plgc.evaluation.membership.candidates import Candidates
+from plgc.evaluation.membership.candidates import Combinations
 
 STEPS = 300
-TOLERANCE = 1e-7
+TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Inversion:
 
 
 @torch.no_grad()
-def invert(features: Tensor, candidates: Candidates, *, steps: int = STEPS, tolerance: float = TOLERANCE) -> Inversion:
+def invert(
+    features: Tensor, candidates: Combinations, *, steps: int = STEPS, tolerance: float = TOLERANCE
+) -> Inversion:
     """Solve min_W ‖X' − WᵀC‖² with W ≥ 0, by accelerated projected gradients with restarts.
 
     Args:
@@ -68,7 +70,7 @@ def invert(features: Tensor, candidates: Candidates, *, steps: int = STEPS, tole
     return Inversion(weights, residual, done, converged)
 
 
-def _largest_eigenvalue(candidates: Candidates, start: Tensor, rounds: int = 30) -> float:
+def _largest_eigenvalue(candidates: Combinations, start: Tensor, rounds: int = 30) -> float:
     """The largest eigenvalue of CCᵀ, by the power method, and a little more: steps of its inverse never diverge."""
     vector = start.abs().sum(1, keepdim=True) + 1e-3 * float(start.abs().mean() or 1.0)
     value = 0.0
@@ -79,7 +81,7 @@ def _largest_eigenvalue(candidates: Candidates, start: Tensor, rounds: int = 30)
     return 1.05 * value or 1.0
 
 
-def inversion_scores(inversion: Inversion, candidates: Candidates, counts: Tensor) -> dict[str, Tensor]:
+def inversion_scores(inversion: Inversion, candidates: Combinations, counts: Tensor) -> dict[str, Tensor]:
     """Two scores of every node, [N] each.
 
     ``largest``: its largest weight in any x'_k. ``mass``: Σ_k c_k w_nk, how many of the nodes that the file counts it
