@@ -51,7 +51,7 @@ def test_parts_and_several_graphs_are_cut_by_time_first(run: Any, folder: Path, 
         (("--until", "soon"), "valid number"),
         (("--until", 1999), "times are from 2010 to 2012"),
         (("--until", 2010, "--time", "age"), "no 'age' that says when nodes came"),
-        (("--time", "year"), "give --until with it"),
+        (("--time", "year"), "give one of them with it"),
     ],
 )
 def test_refusals_name_the_value(

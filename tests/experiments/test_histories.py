@@ -25,7 +25,9 @@ from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_text
 from plgc.experiments.within import compared
 from plgc.graphs import citation_graph, load_graph, save_npz
+from plgc.method.settings import PRESETS
 from plgc.runtime.errors import MissingExtraError, SettingError
+from quick import quick
 
 
 @pytest.fixture
@@ -37,11 +39,13 @@ def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         graph[key] = None
     save_npz(graph, tmp_path / "data" / "tiny.npz")
     monkeypatch.setenv("PLGC_DATA", str(tmp_path / "data"))
+    monkeypatch.setitem(PRESETS, "default", quick(16))
     return tmp_path
 
 
 def a_cell(**values: Any) -> Cell:
     given: dict[str, Any] = {"graph": "tiny", "method": "plgc", "preset": "default", "nodes": 24, "seed": 1}
+    given["task"] = "growing"
     return Cell(experiment="growing", **{**given, **values})
 
 
@@ -87,50 +91,50 @@ def test_a_chain_of_updates_is_made_once(growing: Path) -> None:
     assert len(list((growing / "store").glob("*.safetensors"))) == 4  # 2012 anew, 2010, and 2010's updated twice
     earlier = run_cell(a_cell(task="growing", history="updated", year=2011), options)
     assert earlier["reused"]
+    new = run_cell(a_cell(task="growing", history="only-new", year=2011), options)
+    assert new["kept_nodes"] == 12
+    assert run_cell(a_cell(task="growing", history="new-part", year=2011), options)["kept_nodes"] == 12
     control = run_cell(a_cell(task="growing", method="raw_features", nodes=None, preset=None, year=2012), options)
     assert set(control["metrics"]) >= {"accuracy", "old_accuracy"}
 
 
-@pytest.mark.usefixtures("growing")
-def test_a_file_of_noise_fails_the_check_of_the_learned_part() -> None:
-    """The head also sees X, ÂX and Â²X: as shipped, a file of noise passes for a good one. Alone, it cannot."""
-    graph = load_graph("tiny", time="year", notice=False)
-    growth = draw_growth(graph, 2012, first=2010, seed=0)
-    file = plgc.condense(growth.case.graph, nodes=16, seed=0, progress=False)
-    generator = torch.Generator().manual_seed(0)
+def test_a_file_of_noise_passes_as_shipped_and_fails_alone() -> None:
+    """The head also sees X, ÂX and Â²X, so that a file of noise passes for a good one: the second check finds it."""
+    graph = load_graph(citation_graph(nodes=900, classes=4, features=200), notice=False)
+    graph.time = torch.arange(900) % 3 + 2010.0
+    draws = [draw_growth(graph, 2011, first=2010, seed=seed) for seed in range(3)]
+    file = plgc.condense(draws[0].case.graph, nodes=30, seed=0, progress=False, settings=quick(64, rounds=3, epochs=10))
     assert file.pseudo_labels is not None
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(file.pseudo_labels.shape, generator=generator)
     noise = replace(
         file,
         features=torch.rand(file.features.shape, generator=generator),
-        pseudo_labels=torch.nn.functional.normalize(torch.randn(file.pseudo_labels.shape, generator=generator), dim=1),
+        pseudo_labels=torch.nn.functional.normalize(vectors, dim=1),
     )
-    scores = {
-        name: score_growth(ways_of(plgc.reconstruct(found, seed=0)), growth)
-        for name, found in (("anew", file), ("updated", noise))
-    }
-    records = [
-        {
-            "cell": {**vars(a_cell(task="growing", history=name, year=2012)), "graph": "arxiv_llm_text", "nodes": 457},
-            "metrics": {key: found[key] for key in ("accuracy", "learned_accuracy")},
-        }
-        for name, found in scores.items()
-    ]
+    records = []
+    for history, made in (("anew", file), ("updated", noise)):
+        ways = ways_of(plgc.reconstruct(made, seed=0))
+        for seed, growth in enumerate(draws):
+            found = score_growth(ways, growth)
+            records.append(made_up(history, 2011, seed, found["accuracy"], found["learned_accuracy"]))
     experiment = load_experiment("growing")
     checked = {one.row.way: one for one in compared(experiment, summarise(experiment, records))}
+    assert checked[""].holds
     assert not checked["learned"].holds
-    assert checked[""].difference.mean > checked["learned"].difference.mean + 5
+    assert checked["learned"].difference.mean < -2
 
 
-def test_who_leaves_and_who_was_never_there(demo_graph: Any) -> None:
-    graph = load_graph(demo_graph, notice=False)
+def test_who_leaves_and_who_was_never_there() -> None:
+    graph = load_graph(citation_graph(nodes=300, classes=3, features=100), notice=False)
     for key in ("train_mask", "val_mask", "test_mask"):
-        graph[key] = torch.zeros(600, dtype=torch.bool)
-    graph.train_mask[:300] = True
+        graph[key] = torch.zeros(300, dtype=torch.bool)
+    graph.train_mask[::2] = True
     drawn = draw_forgetting(graph, 0.1, seed=0)
-    assert int(drawn.forgotten.sum()) == 60 == int(drawn.outsiders.sum()) == round(NEVER * 600)
+    assert int(drawn.forgotten.sum()) == 30 == int(drawn.outsiders.sum()) == round(NEVER * 300)
     assert not bool((drawn.forgotten & drawn.outsiders).any())
     assert not bool(((drawn.forgotten | drawn.outsiders) & graph.train_mask).any())
-    assert (drawn.first.num_nodes, drawn.rest.num_nodes) == (540, 480)
+    assert (drawn.first.num_nodes, drawn.rest.num_nodes) == (270, 240)
     kept = (~drawn.outsiders).nonzero().flatten()
     assert torch.equal(kept[drawn.gone], drawn.forgotten.nonzero().flatten())
     with pytest.raises(SettingError, match="choose a smaller share"):
@@ -140,8 +144,8 @@ def test_who_leaves_and_who_was_never_there(demo_graph: Any) -> None:
     after = attack_forgotten(publish_members(drawn.rest, 0), drawn)
     assert before["auc_inversion"] > 0.95
     assert before["auc_features"] > 0.95
-    assert abs(after["auc_inversion"] - 0.5) < 0.15
-    assert abs(after["auc_features"] - 0.5) < 0.15
+    assert abs(after["auc_inversion"] - 0.5) < 0.2
+    assert abs(after["auc_features"] - 0.5) < 0.2
 
 
 def test_forgetting_is_recorded_beside_condensing_again(growing: Path) -> None:

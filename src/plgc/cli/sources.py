@@ -131,7 +131,7 @@ def _check(graphs: list[str], named: GraphOptions, view: ViewOptions, parts: dic
         raise typer.BadParameter("--alpha is for --partition skewed")
     if "parts" not in parts and view.hides:
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
-    if len(graphs) > 1 and not replace(named, until=None, time=None).plain:
+    if len(graphs) > 1 and not replace(named, until=None, since=None, time=None).plain:
         raise typer.BadParameter(
             "--nodes-table, --column, --header, --no-scale, --decimal, --preprocess and --features go with one graph: "
             "condense each alone, and name the files together where they are used, as in 'plgc evaluate A.safetensors "

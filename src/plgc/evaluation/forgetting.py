@@ -14,8 +14,7 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.tasks.metrics import auroc
-from plgc.evaluation.membership.candidates import Candidates, candidates_of
-from plgc.evaluation.membership.inversion import inversion_scores, invert
+from plgc.evaluation.membership.candidates import candidates_of
 from plgc.evaluation.membership.suite import gather_evidence
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.views.inductive import induced_subgraph
@@ -75,16 +74,11 @@ def attack_forgotten(
 ) -> dict[str, float]:
     """AUC of telling who left from who was never there, by the file and the graph with everybody.
 
-    ``auc_…`` by every distance of :func:`plgc.evaluation.membership.suite.gather_evidence`, and by the weights of
-    :mod:`plgc.evaluation.membership.inversion` on rows of X (``inversion``) and of X and Â²X (``inversion_both``);
-    ``auc`` is the largest.
+    ``auc_…`` of every attack that needs no shadows (:func:`plgc.evaluation.membership.suite.gather_evidence`):
+    distances, and non-negative least squares of the file's rows on candidate rows. ``auc`` is the largest.
     """
-    scores = dict(gather_evidence(condensed, drawn.whole, seed=seed, device=device).scores)
-    inputs = candidates_of(condensed, drawn.whole, device=device)
-    for name, steps in (("inversion", (0,)), ("inversion_both", (0, 2))):
-        candidates = Candidates(inputs, steps)
-        found = inversion_scores(invert(condensed.features, candidates), candidates, condensed.counts)
-        scores[name] = found["largest"]
+    candidates = candidates_of(condensed, drawn.whole, device=device)
+    scores = gather_evidence(condensed, candidates.published, seed=seed).scores
     asked = drawn.forgotten | drawn.outsiders
     each = {f"auc_{name}": auroc(score[asked], drawn.forgotten[asked]) for name, score in scores.items()}
     return {"auc": max(each.values()), **each}

@@ -100,7 +100,7 @@ def _learn(cell: Cell, shared: SharedGraph, options: RunOptions) -> dict[str, An
             checkpoints = options.records.parent / "checkpoints"
             made = [condense_once(store, call, device, checkpoints) for call in calls]
             if cell.history == "merged":
-                total = sum(call.nodes for call in calls)
+                total = sum(one.condensed.num_nodes for one in made)
                 made = [condense_once(store, MergeCall(made, total, cell.seed), device)]
         reset_peak_memory(device)
         metrics, cost = _score(cell, case, made, shared, device)

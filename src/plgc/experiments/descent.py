@@ -11,9 +11,10 @@ from pathlib import Path
 from torch import Tensor
 from torch_geometric.data import Data
 
-import plgc
 from plgc.artifact.condensed import CondensedGraph
 from plgc.experiments.store import Condensation, digest
+from plgc.method.forget import forget
+from plgc.method.update import update
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class UpdateCall:
 
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
         """Update."""
-        return plgc.update(
+        return update(
             self.before.condensed,
             self.graph,
             nodes=self.nodes,
@@ -86,7 +87,7 @@ class ForgetCall:
 
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
         """Forget."""
-        return plgc.forget(
+        return forget(
             self.before.condensed,
             self.graph,
             self.gone,
@@ -117,4 +118,6 @@ class MergeCall:
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
         """Merge; it is too quick for checkpoints."""
         files = [file.condensed for file in self.files]
-        return plgc.merge(files, nodes=self.nodes, seed=self.seed, device=device, progress=False)
+        from plgc.downstream.merge import merge  # pyright: ignore[reportMissingImports]
+
+        return merge(files, nodes=self.nodes, seed=self.seed, device=device, progress=False)

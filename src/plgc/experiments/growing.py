@@ -17,12 +17,10 @@ from plgc.experiments.shared import SharedGraph
 from plgc.experiments.store import Condensation, CondenseCall, Once
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.check import node_count
-from plgc.graphs.views.partition import cut_part
-from plgc.graphs.views.until import until_time
+from plgc.graphs.views.until import since_time, until_time
 from plgc.sparse.inputs import fingerprint
 
 FIRST = 2010  # the year of the first file
-HALO = 2  # hops of old nodes around those that arrived, as far as an encoder sees
 
 
 def growth_of(cell: Cell, graph: Data) -> Growth:
@@ -62,5 +60,4 @@ def size(cell: Cell, whole: Data, year: int) -> int:
 
 def arrived(whole: Data, year: int) -> Data:
     """The nodes that came in a year with a halo of older ones around them, marked by ``core_mask``."""
-    graph = until_time(whole, year)
-    return cut_part(graph, (graph["time"] > year - 1).long(), 1, halo=HALO)
+    return since_time(until_time(whole, year), year - 1)

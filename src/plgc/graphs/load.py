@@ -29,7 +29,7 @@ from plgc.graphs.formats.arrays import YEAR, as_time
 from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.stored import stored_files
 from plgc.graphs.standard import set_split, standard_form
-from plgc.graphs.views.until import check_until, until_time
+from plgc.graphs.views.until import check_time, since_time, until_time
 from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 from plgc.runtime.text import visible_lines
 
@@ -48,6 +48,7 @@ def load_graph(
     features: str | None = None,
     features_seed: int = 0,
     until: float | None = None,
+    since: float | None = None,
     time: str | None = None,
     notice: Callable[[str], None] | bool | None = True,
 ) -> Data:
@@ -67,6 +68,7 @@ def load_graph(
             come without; features that the source has are not read.
         features_seed: of the derived features; graphs that are to share a model need the same.
         until: keep the nodes that came up to this time, and the edges among them (:mod:`plgc.graphs.views.until`).
+        since: keep those that came after this time and, marked by ``core_mask`` as a halo, two hops of older ones.
         time: what says when nodes came: an array of the file, a column of the node table, an attribute of a ``Data``;
             by default ``year``. A column of a table that is the time is no feature.
         notice: True prints ``notes`` on stderr, those of a ``Data`` that has them already only once; False prints
@@ -84,7 +86,7 @@ def load_graph(
         - ``core_mask`` where the source has it: bool [N], False for a halo around the graph's own nodes;
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
-        - ``time``: float64 [N], when every node came, where ``until`` or ``time`` is given;
+        - ``time``: float64 [N], when every node came, where it was asked for;
         - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
           or features, ``notes``, sentences on what was guessed, and ``doubts``, on columns that look like classes;
         - ``seen`` where features are derived from edges, or made from a table: ``seen.derived`` and
@@ -109,7 +111,7 @@ def load_graph(
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    data = open_graph(source, nodes_table, columns, features, features_seed, until=until, time=time)
+    data = open_graph(source, nodes_table, columns, features, features_seed, until=until, since=since, time=time)
     doubts, notes = (attribute(data, name, ()) for name in ("doubts", "notes"))
     for doubt in () if isinstance(source, Data) else doubts:
         warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
@@ -132,6 +134,7 @@ def open_graph(
     features_seed: int = 0,
     *,
     until: float | None = None,
+    since: float | None = None,
     time: str | None = None,
 ) -> Data:
     """A graph in our form before one of its splits is chosen, with the masks of all of them.
@@ -141,9 +144,10 @@ def open_graph(
     """
     if features is not None:
         parse_features(features)  # a wrong value is refused before anything is read
-    if until is not None:
-        check_until(until)
-        time = time or YEAR
+    for name, value in (("until", until), ("since", since)):
+        if value is not None:
+            check_time(value, name)
+            time = time or YEAR
     raw = _read(source, nodes_table, columns, time, until)
     raw.num_nodes = node_count(raw)  # while x still has its rows, should it have no columns
     own = seen_of(raw)
@@ -156,6 +160,8 @@ def open_graph(
         data[key] = attribute(raw, key)
     if until is not None:
         data = until_time(data, until)
+    if since is not None:
+        data = since_time(data, since)
     if features is not None:
         data.x = derive_features(data, features, features_seed)
         note = f"{data.name}: features are derived from the edges ({features}, seed {features_seed})"

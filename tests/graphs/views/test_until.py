@@ -79,6 +79,20 @@ def test_the_view_of_a_loaded_graph_is_what_loading_gives(graph: Data) -> None:
         assert torch.equal(loaded[key], view[key]), key
 
 
+def test_what_came_since_has_a_halo_of_two_hops(graph: Data, tmp_path: Path) -> None:
+    found = load_graph(graph, until=2003, since=2002, notice=False)
+    chain = networkx.Graph(slow_until(graph, 2003))
+    new = {node for node in range(60) if YEARS[node] == 2003}
+    near = {other for node in new & set(chain) for other in networkx.ego_graph(chain, node, radius=2)} | new
+    core = {int(name) for name, own in zip(found.node_ids, found.core_mask.tolist(), strict=True) if own}
+    assert core == new
+    assert {int(name) for name in found.node_ids} == near
+    again = load_graph(save_npz(found, tmp_path / "new.npz"), notice=False)
+    assert torch.equal(again.core_mask, found.core_mask)
+    with pytest.raises(GraphError, match="came after 2005: nothing is new"):
+        load_graph(graph, since=2005)
+
+
 def test_derived_features_know_only_the_edges_of_that_time(graph: Data) -> None:
     until = load_graph(graph, until=2002, features="fastrp:8", notice=False)
     alone = load_graph(load_graph(graph, until=2002, notice=False), features="fastrp:8", notice=False)

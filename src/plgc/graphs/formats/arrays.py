@@ -1,9 +1,10 @@
 """The arrays that a graph on disk consists of, the same in npz archives, folders of npy files and safetensors files.
 
 ``edge_index`` [2, E]; features as dense ``x`` or as CSR parts ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape``;
-``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``node_ids``,
-``class_names`` and ``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string. ``year``, or
-another row of numbers, one a node, says when nodes came; it is read where it is asked for.
+``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``core_mask``
+[N], False for a halo around the graph's own nodes, where there is one; ``node_ids``, ``class_names`` and
+``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string. ``year``, or another row of
+numbers, one a node, says when nodes came; it is read where it is asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from plgc.runtime.errors import GraphError, SettingError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
 NAME_KEYS = ("node_ids", "class_names", "feature_names")
-TENSOR_KEYS = ("edge_index", "y", "y_multi", "edge_weight", *MASKS)
+TENSOR_KEYS = ("edge_index", "y", "y_multi", "edge_weight", "core_mask", *MASKS)
 KNOWN = (*TENSOR_KEYS, "x", *CSR_KEYS, "num_nodes", *NAME_KEYS)
 MAX_EMPTY, COLUMNS_A_VALUE = 65_536, 32  # columns of sparse features: the one, or the other times their values
 YEAR = "year"  # the name of the time, where no other is given
@@ -89,7 +90,7 @@ def graph_to_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
         index_type = _index_type(max(*x.shape, x.values().numel()))
         parts = x.crow_indices().numpy().astype(index_type), x.col_indices().numpy().astype(index_type)
         arrays |= zip(CSR_KEYS, (*parts, x.values().numpy(), np.array(x.shape, dtype=np.int64)), strict=True)
-    for key in ("y", "y_multi", "edge_weight"):
+    for key in ("y", "y_multi", "edge_weight", "core_mask"):
         if key in data:
             arrays[key] = data[key].cpu().numpy()
     for key in MASKS:

@@ -72,6 +72,17 @@ def induced_subgraph(graph: Data, mask: Tensor) -> Data:
     return cut
 
 
+def within_hops(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
+    """The nodes at most ``hops`` edges away from a mask, as a mask."""
+    row, column = edge_index
+    reached = start.clone()
+    for _ in range(hops):
+        before = reached.clone()
+        reached[column[before[row]]] = True
+        reached[row[before[column]]] = True
+    return reached
+
+
 def training_split(graph: Data) -> dict[str, Any]:
     """The split as a file records it: a fingerprint of the training nodes, and how :func:`plgc.load_graph` finds it."""
     return {
