@@ -14,6 +14,7 @@ from plgc.experiments.numbers import mean_std, spread, unit, with_interval
 from plgc.experiments.rows import ANY, OURS, PROTOCOL, PUBLISHED, SummaryRow
 from plgc.experiments.summary import level_values
 from plgc.graphs.catalog import title
+from publish_histories import forgetting, histories
 from publish_words import MAIN, Results, counts, every_place, level_words, not_above, rivals
 
 REVIEW = """**A stronger attack exists**, measured in a review and not yet one of our experiments: non-negative least
@@ -255,4 +256,7 @@ SENTENCES: dict[str, Callable[[Results], Iterator[str]]] = {
     "cost": costs,
     "membership": membership,
     "ablation": ablation,
+    "growing": histories,
+    "merging": histories,
+    "forgetting": forgetting,
 }
