@@ -38,6 +38,12 @@ TAKEN = {  # by the command: what is forged, and how it is given
     "predict, links": ("links", ["predict", "{file}", "--graph", "{graph}", "--pairs", "{pairs}", "-o", "{out}"]),
     "export": ("model", ["export", "{file}", "--to", "torch-export", "-o", "{out}"]),
     "export, PyG": ("condensed", ["export", "{file}", "--to", "pyg", "-o", "{out}"]),
+    "update": ("condensed", ["update", "{file}", "--graph", "{graph}", "-o", "{out}"]),
+    "update, new part": ("condensed", ["update", "{file}", "--graph", "{graph}", "--only-new", "-o", "{out}"]),
+    "forget": (
+        "condensed",
+        ["forget", "{file}", "--graph", "{graph}", "--ids", "{pairs}", "--unchecked", "-o", "{out}"],
+    ),
     "inspect a folder": ("manifest", ["inspect", "{folder}"]),
     "evaluate a folder": ("manifest", ["evaluate", "{folder}", "--graph", "{graph}", "--seeds", "1", "--labels", "6"]),
     "report on a folder": ("manifest", ["report", "{folder}", "-o", "{out}"]),

@@ -14,6 +14,7 @@ from plgc.runtime.errors import PLGCError, SettingError
 if TYPE_CHECKING:
     from torch import Tensor
 
+MOST = 2**62  # of numbers that fit into a tensor
 SEARCHED = 20_000  # ids among which the nearest to a misspelt one is searched
 WORDS = {  # by the columns of a list, and whether nodes have ids: what is listed, one of it, and what a line names
     (1, False): ("nodes", "node", "a node number"),
@@ -54,7 +55,7 @@ def read_nodes(path: Path, ids: Sequence[str] | None, columns: int) -> Tensor:
     for place, line in enumerate(lines, 1):
         named = []
         try:
-            named = [int(cell) if number is None else number[cell.strip()] for cell in line[:columns]]
+            named = [_number(cell) if number is None else number[cell.strip()] for cell in line[:columns]]
         except (ValueError, LookupError):
             near = _nearest(line[:columns], number)
         else:
@@ -66,6 +67,12 @@ def read_nodes(path: Path, ids: Sequence[str] | None, columns: int) -> Tensor:
         such = ",".join(["17", "42"][:columns] if ids is None else [ids[0], ids[-1]][:columns])
         raise SettingError(f"{path} holds no {things}: give {what} a line, as in {such}")
     return torch.tensor(found)
+
+
+def _number(cell: str) -> int:
+    if abs(number := int(cell)) > MOST:
+        raise ValueError("no graph has as many nodes")
+    return number
 
 
 def _nearest(cells: Sequence[str], number: Mapping[str, int] | None) -> str:

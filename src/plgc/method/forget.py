@@ -6,6 +6,9 @@ counts are means and sums over the remaining nodes alone: of the removed ones, o
 Nothing in the result names them. It has no checksum of the old file and no sizes of it: whoever has the remaining graph
 and a guess at the missing nodes could condense both, and compare. For the same reason the ancestry of the old file is
 left out, and how far pseudo-labels have moved. Who holds the old file too can compare the two.
+
+Words of a table that no remaining node has lose their column, and so the file's description no longer lists them. Its
+medians and spreads stay as they were learned.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.check import check_content
 from plgc.graphs.derive import fastrp
-from plgc.graphs.features import take_rows
+from plgc.graphs.features import from_scipy, take_rows, to_scipy
+from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.condense import Given, condense_bare
 from plgc.method.release import Release
 from plgc.method.update import FEWEST, check_fits, resolve_size, settings_of
@@ -79,13 +83,14 @@ def forget(
     bare = bare_graph(graph)
     check_fits(condensed, bare)
     check_same_graph(condensed, bare, unchecked)
-    remaining = without(bare, ids)
+    remaining, columns = without(bare, ids)
     count = resolve_size(condensed, remaining.num_own, ratio, nodes)
     seed = condensed.seed if seed is None else seed
     given = Given(compute, release, progress, checkpoint)
     if exact:
         return condense_bare(remaining, count, settings, seed, given)
-    made = condense_bare(remaining, count, settings, seed, given, Known(condensed))
+    known = condensed if columns is None else replace(condensed, features=condensed.features[:, columns])
+    made = condense_bare(remaining, count, settings, seed, given, Known(known))
     return replace(made, ancestry=(Ancestor("forget", ()),))
 
 
@@ -118,10 +123,11 @@ def check_same_graph(condensed: CondensedGraph, graph: BareGraph, unchecked: boo
             )
 
 
-def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> BareGraph:
+def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> tuple[BareGraph, Tensor | None]:
     """The graph without some nodes and their edges; the others keep their order.
 
-    Features that were derived from the edges are derived again: they knew the edges that leave.
+    Features that were derived from the edges are derived again: they knew the edges that leave. Words of a table that
+    have become too rare to be listed lose their column; the second result says which columns stay, None for all.
 
     Raises:
         SettingError: ids name no node, or one that is not there.
@@ -137,30 +143,56 @@ def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> BareGraph:
     inside = left[graph.edge_index].all(0)
     edges = place[graph.edge_index[:, inside]].to(graph.edge_index.dtype)
     weight = None if graph.edge_weight is None else graph.edge_weight[inside]
-    derived = graph.seen.derived
-    if derived is None:
+    seen, columns = graph.seen, None
+    if seen.derived is None:
         x = take_rows(graph.x, rows)
     else:
-        x = fastrp(edges, len(rows), graph.x.shape[1], derived["seed"], weight)
+        x = fastrp(edges, len(rows), graph.x.shape[1], seen.derived["seed"], weight)
+    if seen.preprocessing is not None:
+        columns = listed_columns(seen.preprocessing, graph.x, x)
+    if columns is not None and seen.preprocessing is not None:
+        x = from_scipy(to_scipy(x)[:, columns.numpy()]) if x.layout == torch.sparse_csr else x[:, columns]
+        seen = replace(seen, preprocessing=seen.preprocessing.keep(columns.tolist()))
     try:
         check_content(Data(x=x, edge_index=edges, num_nodes=len(rows)))
     except GraphError as error:
         raise GraphError(f"{gone} nodes would leave, and what remains cannot be condensed: {error}") from error
     core = None if graph.core_mask is None else graph.core_mask[left]
-    return replace(graph, x=x, edge_index=edges, num_nodes=len(rows), edge_weight=weight, core_mask=core)
+    cut = replace(graph, x=x, edge_index=edges, num_nodes=len(rows), edge_weight=weight, core_mask=core, seen=seen)
+    return cut, columns
+
+
+def listed_columns(table: Preprocessing, before: Tensor, after: Tensor) -> Tensor | None:
+    """Which columns of a table's features stay once nodes have left, bool [f]; None where all do.
+
+    A column of a word goes where fewer nodes have it than the description promises, and more had it before.
+    """
+    words = torch.tensor([rule.kind == "words" for rule in table.columns for _ in rule.features])
+    stays = ~words | (_nonzero(after) >= table.rare) | (_nonzero(before) < table.rare)
+    return None if bool(stays.all()) else stays
+
+
+def _nonzero(x: Tensor) -> Tensor:
+    """How many rows have something else than 0 in every column, [f]."""
+    if x.layout != torch.sparse_csr:
+        return (x != 0).sum(0)
+    return torch.bincount(x.col_indices()[x.values() != 0].long(), minlength=x.shape[1])
 
 
 def _mask(ids: Tensor | Sequence[int], num_nodes: int) -> Tensor:
     """Which nodes are named, bool [N]."""
-    given = torch.as_tensor(ids).cpu().flatten()
+    try:
+        given = torch.as_tensor(ids).cpu().flatten()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise SettingError(f"ids are {ids!r:.80}: give numbers of nodes, or a boolean for each node") from error
     if given.dtype == torch.bool:
         if len(given) != num_nodes:
             raise SettingError(f"ids are {len(given)} booleans, the graph has {num_nodes} nodes: give one for each")
         given = given.nonzero().flatten()
-    if given.is_floating_point() or given.is_complex():
-        raise SettingError(f"ids are {given.dtype} values: give numbers of nodes, or a boolean for each node")
     if len(given) == 0:
         raise SettingError("ids name no node: nothing would be forgotten")
+    if given.is_floating_point() or given.is_complex():
+        raise SettingError(f"ids are {given.dtype} values: give numbers of nodes, or a boolean for each node")
     wrong = given[(given < 0) | (given >= num_nodes)]
     if len(wrong):
         raise SettingError(f"there is no node {int(wrong[0])}: nodes are numbered from 0 to {num_nodes - 1}")

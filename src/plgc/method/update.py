@@ -17,12 +17,14 @@ from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.derive import mark_option
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.method.condense import Given, choose_settings, condense_bare, resolve_count
+from plgc.method.encoder import EDGE_FREE
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.method.warm import Known
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
+from plgc.runtime.schema import SchemaError, read
 from plgc.sparse.inputs import resolve_scaling
 
 FEWEST = 2  # synthetic nodes
@@ -81,8 +83,8 @@ def update(
             f"max_share is {settings.max_share}, but rows of the old file, which stand in for its nodes, were made "
             f"with {condensed.settings.get('max_share', 1.0)}: give that, or the whole graph"
         )
-    gone = int(condensed.counts.sum()) if only_new else 0
-    count = resolve_size(condensed, gone + bare.num_own, ratio, nodes)
+    count = resolve_size(condensed, bare.num_own + (int(condensed.counts.sum()) if only_new else 0), ratio, nodes)
+    count = min(count, bare.num_own + (condensed.num_nodes if only_new else 0))
     seed, given = condensed.seed if seed is None else seed, Given(compute, release, progress, checkpoint)
     made = condense_bare(bare, count, settings, seed, given, Known(condensed, stands_in=only_new))
     step = Ancestor("update-only-new" if only_new else "update", (condensed.as_parent(),))
@@ -113,26 +115,51 @@ def settings_of(condensed: CondensedGraph, compute: Compute, release: Release) -
             f"this condensed graph was made by {condensed.method}: only files of plgc's own method can be updated. "
             "Condense the graph again"
         )
-    values = {name: value for name, value in condensed.settings.items() if name not in ("clip", "noise")}
     if "clip" in condensed.settings and release.clip is None:
         raise ArtifactError(
             f"this condensed graph was published with clip {condensed.settings['clip']} and noise "
             f"{condensed.settings['noise']}, the result would have neither: give clip and noise again"
         )
+    if int(condensed.counts.sum()) < 1:
+        raise ArtifactError("this condensed graph stands for no node, by its counts: condense the graph again")
+    values = {name: value for name, value in condensed.settings.items() if name not in ("clip", "noise")}
     try:
-        settings = CondenseSettings.from_dict(values)
-    except (SettingError, TypeError) as error:
+        settings = read(CondenseSettings, values, where="settings")
+    except SchemaError as error:
         raise ArtifactError(
             f"this condensed graph was made by plgc {condensed.version} with settings that this version does not have "
-            f"({error}): condense the graph again"
+            f"({str(error)[:200]}): condense the graph again"
         ) from error
-    widths = tuple(branch.width for branch in settings.branches)
-    if widths != condensed.blocks:
+    channels = tuple("plain" if branch.kind == EDGE_FREE else "edges" for branch in settings.branches)
+    found = tuple(branch.width for branch in settings.branches), channels
+    if found != (condensed.blocks, condensed.channels):
         raise ArtifactError(
-            f"this condensed graph has pseudo-labels of widths {condensed.blocks}, its settings say {widths}: its "
+            f"this condensed graph has pseudo-labels of widths {condensed.blocks}, its settings say {found[0]}: its "
             "encoders cannot be rebuilt. Condense the graph again"
         )
+    _check_cost(settings, condensed.num_features)
     return choose_settings("", settings, compute, release)
+
+
+def _check_cost(settings: CondenseSettings, width: int) -> None:
+    """Raise :class:`ArtifactError` for settings that no one chooses: a stranger's file must not take all of a machine.
+
+    Our own commands never come near these limits.
+    """
+    rules, steps = settings.pseudo_labels, settings.synthesis.steps
+    weights = sum(b.hidden * (width + b.width + b.hidden * (b.layers - 2)) for b in settings.branches)
+    sizes = {
+        "weights of encoders": (weights, 1 << 28),
+        "epochs": (rules.rounds * rules.round_epochs, 100_000),
+        "refinements": (rules.refinements, 1000),
+        "iterations": (rules.max_iterations, 10_000),
+        "steps of stage II": (steps * (rules.rounds if settings.synthesis.every_round else 1), 100_000),
+    }
+    for name, (found, most) in sizes.items():
+        if found > most:
+            raise ArtifactError(
+                f"the settings of this condensed graph ask for {found:,} {name}, at most {most:,} are run"
+            )
 
 
 def check_fits(condensed: CondensedGraph, graph: BareGraph) -> None:

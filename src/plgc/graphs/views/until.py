@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import attribute
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.standard import node_mask
-from plgc.graphs.views.inductive import induced_subgraph, within_hops
+from plgc.graphs.views.edges import within_hops
+from plgc.graphs.views.inductive import induced_subgraph
 from plgc.runtime.errors import GraphError, SettingError
 
 HALO = 2  # hops of older nodes around those that have come since: as far as our encoders see
