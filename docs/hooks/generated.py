@@ -1,4 +1,4 @@
-"""Generated parts of the site: the reference of the command line, and two figures from the records."""
+"""Generated parts of the site: the reference of the command line, two figures from the records, and a picture."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "commands.md", content=command_page()))
     for name, (experiment, methods) in FIGURES.items():
         files.append(File.generated(config, f"figures/{name}.svg", content=figure(experiment, methods)))
+    files.append(File.generated(config, "figures/living.svg", content=picture()))
     return files
 
 
