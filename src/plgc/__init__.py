@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plgc.downstream.backbone import Backbone, reconstruct
     from plgc.downstream.estimator import PLGCClassifier
     from plgc.downstream.export import export_model
+    from plgc.downstream.merge import merge
     from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
@@ -59,6 +60,7 @@ __all__ = [
     "load_graph",
     "load_model",
     "load_sources",
+    "merge",
     "reconstruct",
 ]
 
@@ -78,6 +80,7 @@ _HOME = {
     "load_graph": "plgc.graphs",
     "load_model": "plgc.downstream.models",
     "load_sources": "plgc.sources",
+    "merge": "plgc.downstream.merge",
     "reconstruct": "plgc.downstream.backbone",
 }
 

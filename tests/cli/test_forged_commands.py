@@ -38,6 +38,8 @@ TAKEN = {  # by the command: what is forged, and how it is given
     "predict, links": ("links", ["predict", "{file}", "--graph", "{graph}", "--pairs", "{pairs}", "-o", "{out}"]),
     "export": ("model", ["export", "{file}", "--to", "torch-export", "-o", "{out}"]),
     "export, PyG": ("condensed", ["export", "{file}", "--to", "pyg", "-o", "{out}"]),
+    "merge": ("condensed", ["merge", "{file}", "--nodes", "3", "-o", "{out}"]),
+    "merge a folder": ("manifest", ["merge", "{folder}", "-o", "{out}"]),
     "inspect a folder": ("manifest", ["inspect", "{folder}"]),
     "evaluate a folder": ("manifest", ["evaluate", "{folder}", "--graph", "{graph}", "--seeds", "1", "--labels", "6"]),
     "report on a folder": ("manifest", ["report", "{folder}", "-o", "{out}"]),
