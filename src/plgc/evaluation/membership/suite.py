@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings, reconstruct
 from plgc.downstream.tasks.metrics import auroc
+from plgc.evaluation.membership.assignment import assignment_scores
 from plgc.evaluation.membership.attributes import infer_words
 from plgc.evaluation.membership.candidates import Combinations, View, candidates_of
 from plgc.evaluation.membership.distance import distance_scores
@@ -150,6 +151,7 @@ def gather_evidence(condensed: CondensedGraph, inputs: Inputs, *, seed: int = 0)
         embedding, synthetic = backbone.embed(inputs), backbone.embed_condensed(condensed)
         embedded = Combinations(Inputs(embedding, inputs.adjacency))
         scores |= _inverted("inversion_pseudo_labels", condensed.pseudo_labels, embedded, condensed.counts, DENSE_STEPS)
+        scores["assignment_fit"] = assignment_scores(condensed, inputs, embedding)
     close, nearest = distance_scores(condensed, inputs, embedding, synthetic)
     scores |= close
     ranks = torch.stack([normal_scores(score) for score in scores.values()], dim=1)
