@@ -2,8 +2,8 @@
 
 The attacker guesses the assignment: the rebuilt backbone embeds every candidate, and the pseudo-labels nearby say to
 which x'_k it would contribute as a member. With v_nk for that, x'_k ≈ Σ_n m_n v_nk x_n is linear in the memberships m.
-Where a release leaves few numbers (a projection of the features), these N unknowns are found when the N · K of the linear
-inversion are not.
+Where a release leaves few numbers (a projection of the features), these N unknowns are found when the N · K of the
+linear inversion are not.
 """
 
 from __future__ import annotations
