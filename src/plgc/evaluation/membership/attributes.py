@@ -23,8 +23,9 @@ TARGETS = 100  # nodes of each kind that are attacked at a time: the file explai
 def infer_words(features: Tensor, candidates: Candidates, members: Tensor, *, seed: int = 0) -> dict[str, float]:
     """Hide half of the words of some members and of as many others, and guess them.
 
-    Two guesses are tried: the residual at the rows that a node has weight in, and the synthetic row most similar to what is known
-    of it. The second also works for nodes that were not in the graph: that is what the file tells of anybody.
+    Two guesses are tried: the residual at the rows that a node has weight in, and the synthetic row most similar to
+    what is known of it. The second also works for nodes that were not in the graph: that is what the file tells of
+    anybody.
 
     Args:
         features: X', [K, f'].
@@ -33,9 +34,9 @@ def infer_words(features: Tensor, candidates: Candidates, members: Tensor, *, se
         seed: of the nodes and of the words that are hidden.
 
     Returns:
-        Of the guess that does best on members, compared with others: ``auc``, how well hidden words are told from words that a node does not
-        have; ``found``, the share of hidden words found at 1 % false alarms; ``auc_others`` and ``found_others``, the
-        same of nodes that were not in the graph.
+        Of the guess that does best on members, compared with others: ``auc``, how well hidden words are told from
+        words that a node does not have; ``found``, the share of hidden words found at 1 % false alarms; ``auc_others``
+        and ``found_others``, the same of nodes that were not in the graph.
     """
     generator = torch.Generator().manual_seed(seed)
     words, usual = words_and_usual(candidates.own.x)

@@ -10,10 +10,12 @@ from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import BackboneSettings, reconstruct
+from plgc.downstream.tasks.metrics import auroc
+from plgc.evaluation.membership.assignment import assignment_scores
 from plgc.evaluation.membership.attributes import infer_words
 from plgc.evaluation.membership.candidates import Combinations, View, candidates_of
 from plgc.evaluation.membership.distance import distance_scores
-from plgc.evaluation.membership.inversion import inversion_scores, invert
+from plgc.evaluation.membership.inversion import STEPS, inversion_scores, invert
 from plgc.evaluation.membership.measures import Measured, measure_auc, measure_tpr
 from plgc.evaluation.membership.reconstruction import recover_rows
 from plgc.evaluation.membership.shadows import (
@@ -34,6 +36,7 @@ from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import Inputs
 
 SHADOWS = 4
+DENSE_STEPS = 100  # of an inversion on embeddings, which are dense, and not exact anyway
 INVERTED = {"inversion": (0,), "inversion_propagated": (2,), "inversion_both": (0, 2)}  # how often X is propagated
 
 
@@ -43,6 +46,7 @@ def infer_membership(
     *,
     seed: int = 0,
     shadows: int = SHADOWS,
+    enough: float | None = None,
     device: str = "cpu",
     view: View | None = None,
 ) -> dict[str, Any]:
@@ -53,13 +57,15 @@ def infer_membership(
         condenser: makes a condensed graph from a graph and a seed; it makes the shadows too.
         seed: of the members, the condensation and the attack.
         shadows: how many shadows the attacker condenses; 0 leaves out the attacks that learn from them.
+        enough: the AUC without shadows from which none are made; None makes them anyway.
         device: where the attacker computes.
         view: how the release changes rows; None for what the file says.
     """
     nodes = node_count(graph)
     members = draw_members(nodes, nodes // 2, torch.Generator().manual_seed(seed))
     condensed = condenser(induced_subgraph(graph, members), seed)
-    return attack(condensed, graph, members, condenser=condenser, seed=seed, shadows=shadows, device=device, view=view)
+    options: dict[str, Any] = {"seed": seed, "shadows": shadows, "enough": enough, "device": device, "view": view}
+    return attack(condensed, graph, members, condenser=condenser, **options)
 
 
 def attack(
@@ -70,6 +76,7 @@ def attack(
     condenser: Condenser | None = None,
     seed: int = 0,
     shadows: int = SHADOWS,
+    enough: float | None = None,
     device: str = "cpu",
     view: View | None = None,
 ) -> dict[str, Any]:
@@ -80,6 +87,7 @@ def attack(
         graph: the whole graph, which the attacker has; labels are not read.
         members: which nodes the target was made from, bool [N]; used for scoring only.
         condenser: how the target was made, for shadows; None leaves these out.
+        enough: the AUC without shadows from which none are made; None makes them anyway.
 
     Returns:
         ``attacks``: for every attack its ``auc`` and ``tpr`` (true-positive rate at 1 % false positives), and
@@ -96,7 +104,8 @@ def attack(
     candidates = candidates_of(condensed, bare, device=device, view=view)
     target = gather_evidence(condensed, candidates.published, seed=seed)
     scores = dict(target.scores)
-    if condenser is not None and shadows > 0:
+    found = enough is not None and max(auroc(score, members) for score in scores.values()) >= enough
+    if condenser is not None and shadows > 0 and not found:
         known = condense_shadows(graph, condenser, int(members.sum()), shadows, seed)
         evidence = [
             gather_evidence(shadow, candidates_of(shadow, bare, device=device, view=view).published, seed=seed)
@@ -141,13 +150,16 @@ def gather_evidence(condensed: CondensedGraph, inputs: Inputs, *, seed: int = 0)
         backbone = reconstruct(condensed, seed=seed, device=str(inputs.device), settings=BackboneSettings(skip=False))
         embedding, synthetic = backbone.embed(inputs), backbone.embed_condensed(condensed)
         embedded = Combinations(Inputs(embedding, inputs.adjacency))
-        scores |= _inverted("inversion_pseudo_labels", condensed.pseudo_labels, embedded, condensed.counts)
+        scores |= _inverted("inversion_pseudo_labels", condensed.pseudo_labels, embedded, condensed.counts, DENSE_STEPS)
+        scores["assignment_fit"] = assignment_scores(condensed, inputs, embedding)
     close, nearest = distance_scores(condensed, inputs, embedding, synthetic)
     scores |= close
     ranks = torch.stack([normal_scores(score) for score in scores.values()], dim=1)
     return Evidence(scores, standardised(torch.cat([*nearest, ranks], dim=1)))
 
 
-def _inverted(name: str, rows: Tensor, candidates: Combinations, counts: Tensor) -> dict[str, Tensor]:
-    found = inversion_scores(invert(rows, candidates), candidates, counts)
+def _inverted(
+    name: str, rows: Tensor, candidates: Combinations, counts: Tensor, steps: int = STEPS
+) -> dict[str, Tensor]:
+    found = inversion_scores(invert(rows, candidates, steps=steps), candidates, counts)
     return {name: found["largest"], f"{name}_mass": found["mass"]}
