@@ -108,6 +108,22 @@ def test_only_new_of_a_large_part_is_read_from_a_sample(
     assert int(after.counts.sum()) == 600
 
 
+def test_only_new_in_batches(before: plgc.CondensedGraph, part: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plgc.method.batches.WHOLE", 100)
+    after = plgc.update(before, part, only_new=True, memory="4GiB")
+    assert after.chosen["batch_nodes"] > 0
+    assert int(after.counts.sum()) == 600
+
+
+def test_old_rows_dominate_no_value_of_a_joint_one(demo_graph: Data, part: Data) -> None:
+    settings = replace(SMALL, max_share=0.3, min_cluster=5)
+    known = plgc.condense(induced_subgraph(demo_graph, ~NEW), nodes=16, settings=settings)
+    after = plgc.update(known, part, only_new=True)
+    kept = [float((made.features != 0).float().mean()) for made in (known, after)]
+    assert kept[1] > 0.5 * kept[0]
+    assert int(after.counts.min()) >= 5
+
+
 def test_the_paper_preset_is_updated_too(demo_graph: Data) -> None:
     values = preset("paper").to_dict()
     values["encoders"][0].update(hidden=24, width=16)
