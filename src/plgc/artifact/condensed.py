@@ -10,7 +10,8 @@ messages, ``plain`` where it saw every node by itself), ``num_classes`` (of ``la
 of the original the method saw, the split whose training nodes or labels it was given, and how its features were derived
 from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
-itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
+itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, ``largest_share`` (of a private release: the largest
+part of any published number that can come from one node), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
 name of the graph.
 """
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
-SCHEMA = 5
+# 5 knew no private releases; 4 no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
+SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
@@ -84,6 +85,7 @@ class CondensedGraph:
     edge_index: Tensor | None = None
     edge_weight: Tensor | None = None
     channels: tuple[str, ...] = ()
+    largest_share: float | None = None
 
     def __post_init__(self) -> None:
         if not self.channels:  # a method without channels, or a file from before there were any
@@ -160,6 +162,7 @@ class CondensedGraph:
             "method": self.method,
             "seen": self.seen.to_dict(),
             "num_classes": self.num_classes,
+            "largest_share": self.largest_share,
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -220,6 +223,7 @@ def _assemble(about: Description, header: dict[str, Any], tensors: dict[str, Ten
         seen=about.what_was_seen,
         num_classes=about.num_classes,
         channels=about.channels,
+        largest_share=about.largest_share,
         **{name: tensors.get(name) for name in later},
     )
 

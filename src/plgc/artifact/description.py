@@ -47,6 +47,7 @@ class SettingsRecord:
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
+    private: bool = False
 
     def __post_init__(self) -> None:
         if (self.clip is ABSENT) != (self.noise is ABSENT):
@@ -85,6 +86,7 @@ class Description:
     num_classes: Annotated[Width | None, Since(2)] = None
     checksum: Annotated[str, Since(3)] = ""
     channels: Annotated[tuple[Literal["edges", "plain"], ...], Since(4)] = ()
+    largest_share: Annotated[Share | None, Since(6)] = None
 
     def __post_init__(self) -> None:
         chosen = _known(ChosenRecord, self.chosen, "chosen")
