@@ -10,8 +10,8 @@ messages, ``plain`` where it saw every node by itself), ``num_classes`` (of ``la
 of the original the method saw, the split whose training nodes or labels it was given, and how its features were derived
 from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
-itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, ``largest_share`` (of a private release: the largest
-part of any published number that can come from one node), and a
+itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``,
+``largest_share`` (of a private release: the largest part of a published number that can come from one node), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
 name of the graph.
 """
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# 5 knew no private releases; 4 no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
+# 5 knew no private releases; 4 no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other
+# methods: all are read
 SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")

@@ -66,8 +66,8 @@ def alternate(
         if stage_two and last and settings.private:
             run.report("stage II: what differs by more than chance")
             embedding = embed(stage, graph.inputs)
-            made = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
-            return Condensation(stage, made.labels, made.features, made.share)
+            features, labels, share = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
+            return Condensation(stage, labels, features, share)
         if stage_two and (last or every_round):
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
             allowed = None

@@ -18,7 +18,6 @@ contrast that is larger than chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,29 +28,37 @@ from plgc.method.stage_two import reach
 from plgc.runtime.errors import SettingError
 from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, mean_rows
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.product import multiply
 
-THRESHOLD = 4.0  # t: a difference is published from so many standard errors on
+THRESHOLD = 5.0  # t: a difference is published from so many standard errors on
 POWERS = (0.0, 0.5, 1.0, 2.0)  # p, the narrowest contrast first
 LENGTH = 0.5  # of the published differences, relative to those of a default X'
 COLUMNS = 32  # of the weights, at a time: all at once would be twice the memory of the assignment
 COUNT_STEP = 5  # counts are rounded to multiples of it
 NOISE_FLOOR = 1e-6  # of a squared standard error, relative to the squares that it is a difference of
+TINY = 1e-30  # below every length that is divided by
 RANK = 1e-6  # eigenvalues below this, relative to the largest, are none
 
 
 @dataclass(frozen=True)
-class PrivateRelease:
-    """What is published: X' [K', f], and Ỹ and counts in ``labels``; ``share`` bounds one node's part of any number."""
+class Published:
+    """Rows of X or Z as they are published.
 
-    features: Tensor
-    labels: PseudoLabels
+    Attributes:
+        rows: the mean row and the differences from it, rounded, [K, c].
+        differs: which rows differ from the mean at all, bool [K].
+        share: the largest part of a published number that can come from one node.
+    """
+
+    rows: Tensor
+    differs: Tensor
     share: float
 
 
 @torch.no_grad()
 def release_privately(
     inputs: Inputs, embedding: Tensor, labels: PseudoLabels, blocks: tuple[int, ...], channels: tuple[str, ...]
-) -> PrivateRelease:
+) -> tuple[Tensor, PseudoLabels, float]:
     """X' and Ỹ from significant contrasts of X and Z; rows of which nothing is left are left out.
 
     Args:
@@ -61,28 +68,30 @@ def release_privately(
         blocks: widths of the unit vectors that Ỹ is made of.
         channels: of every block.
 
+    Returns:
+        X' [K', f]; the pseudo-labels, with Ỹ and rounded counts; and the largest share of one node.
+
     Raises:
         SettingError: fewer than two rows are left.
     """
     spread = cluster_spread(labels.vectors)
-    features, share, found = significant(inputs.x, reach(inputs, labels, channels), spread)
-    vectors, share_y, found_y = significant(embedding, labels.weights, spread)
-    kept = (found & torch.stack([part.any(1) for part in vectors.split(list(blocks), dim=1)]).all(0) & found_y).nonzero()
-    kept = kept.flatten()
+    x = significant(inputs.x, reach(inputs, labels, channels), spread)
+    z = significant(embedding, labels.weights, spread)
+    whole = torch.stack([block.any(1) for block in z.rows.split(list(blocks), dim=1)]).all(0)
+    kept = (x.differs & z.differs & whole).nonzero().flatten()
     if len(kept) < 2:
         raise SettingError(
-            f"a private release of {len(found)} synthetic nodes of {inputs.num_nodes} nodes would keep {len(kept)}: "
-            f"too little differs by {THRESHOLD:g} standard errors. Ask for fewer nodes, or leave out private"
+            f"of {len(whole)} synthetic nodes, made from {inputs.num_nodes} nodes, {len(kept)} differ from the mean by "
+            f"{THRESHOLD:g} standard errors: too few for a private release. Ask for fewer, or turn private off"
         )
-    counts = (labels.counts[kept] / COUNT_STEP).round().long().clamp(min=1) * COUNT_STEP
     left = replace(
         labels,
-        vectors=unit_blocks(vectors[kept], blocks),
+        vectors=unit_blocks(z.rows[kept], blocks),
         weights=labels.weights[:, kept],
-        counts=counts,
+        counts=(labels.counts[kept] / COUNT_STEP).round().long().clamp(min=1) * COUNT_STEP,
         mass=labels.mass[kept],
     )
-    return PrivateRelease(features[kept], left, max(share, share_y))
+    return x.rows[kept], left, max(x.share, z.share)
 
 
 def cluster_spread(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,49 +102,46 @@ def cluster_spread(vectors: Tensor) -> tuple[Tensor, Tensor]:
     return values[kept], bases[:, kept]
 
 
-def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> tuple[Tensor, float, Tensor]:
-    """The mean row and the differences from it that are published, rounded.
+def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> Published:
+    """The mean row, and the differences from it that are larger than chance.
 
     Args:
         x: X or Z, [N, c].
         weights: V, [N, K], whose contrasts are taken.
         spread: of the clusters, see :func:`cluster_spread`.
-
-    Returns:
-        The rows [K, c]; the largest share of a published number that can come from one node; and which rows differ from
-        the mean, bool [K].
     """
     centre = mean_rows(x, weights.new_full((len(weights), 1), 1 / len(weights)))[0]
-    middle = weights.mean(1, keepdim=True)
-    mean, error = (part[0] for part in _sums(x, middle, torch.zeros_like(centre)))
+    mean, error = (part[0] for part in _sums(x, weights.mean(1, keepdim=True), torch.zeros_like(centre)))
     seen = mean.abs() >= THRESHOLD * error
     shares = [(error / mean.abs())[seen]]
-    found, length = torch.zeros(weights.shape[1], len(centre), device=weights.device), 0.0
-    values, bases = spread
+    found, length = mean.new_zeros(weights.shape[1], len(mean)), None
     for power in POWERS:
-        mixing = (bases * values**power @ bases.t()).to(weights.dtype)
-        parts = list(zip(*(_sums(x, own, centre) for own in _columns(weights, mixing)), strict=True))
-        difference, error = torch.cat(parts[0]), torch.cat(parts[1])
-        scale = float(difference.norm())
-        length = length or scale
-        new = (found == 0) & (difference.abs() >= THRESHOLD * error) & (error > 0)
-        found[new] = difference[new] / scale
+        difference, error = _contrasts(x, weights, spread, power, centre)
+        norm = difference.norm()
+        length = norm if length is None else length
+        new = (found == 0) & (difference.abs() >= THRESHOLD * error) & (difference != 0)
+        found[new] = (difference / norm)[new]
         shares.append((error / difference.abs())[new])
-    size = float(found.norm())
-    found = rounded(found * (LENGTH * length / size if size > 0 else 0.0))
-    return torch.where(seen, rounded(mean), 0.0) + found, float(torch.cat(shares).max()), found.any(1)
+    found = rounded(found * (LENGTH * length / found.norm().clamp(min=TINY)))
+    share = torch.cat(shares)
+    rows = torch.where(seen, rounded(mean), 0.0) + found
+    return Published(rows, found.any(1), float(share.max()) if len(share) else 0.0)
 
 
 def rounded(values: Tensor) -> Tensor:
     """Each value as the nearest power of √2, with its sign; 0 stays 0."""
     size = values.abs()
-    return torch.where(size > 0, values.sign() * 2 ** ((2 * size.clamp(min=1e-30).log2()).round() / 2), 0.0)
+    return torch.where(size > 0, values.sign() * 2 ** ((2 * size.clamp(min=TINY).log2()).round() / 2), 0.0)
 
 
-def _columns(weights: Tensor, mixing: Tensor) -> Iterator[Tensor]:
-    """V S^p, some columns at a time."""
-    for own in mixing.split(COLUMNS, dim=1):
-        yield weights @ own
+def _contrasts(
+    x: Features, weights: Tensor, spread: tuple[Tensor, Tensor], power: float, centre: Tensor
+) -> tuple[Tensor, Tensor]:
+    """d and s of all rows, for W = V S^p: [K, c] each."""
+    values, bases = spread
+    mixing = (bases * values**power @ bases.t()).to(weights.dtype)
+    parts = [_sums(x, weights @ own, centre) for own in mixing.split(COLUMNS, dim=1)]
+    return torch.cat([sums for sums, _ in parts]), torch.cat([error for _, error in parts])
 
 
 def _sums(x: Features, weights: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,11 +161,7 @@ def _squared_sums(x: Features, weights: Tensor) -> Tensor:
             total += weights[start : start + len(rows)].t() @ rows.square()
         return total
     if isinstance(x, SparseFeatures):
-        squared = [_with_values(matrix, matrix.values().square()) for matrix in (x.matrix, x.transpose)]
-        return mean_rows(SparseFeatures(*squared), weights)
+        parts, values = (x.transpose.crow_indices(), x.transpose.col_indices()), x.transpose.values().square()
+        squares = torch.sparse_csr_tensor(*parts, values, x.transpose.shape, check_invariants=False)
+        return multiply(squares, weights).t()
     return weights.t() @ x.square()
-
-
-def _with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    parts = matrix.crow_indices(), matrix.col_indices()
-    return torch.sparse_csr_tensor(*parts, values, matrix.shape, check_invariants=False)

@@ -210,7 +210,7 @@ def privatise(
 
 
 def without_details(condensed: CondensedGraph) -> CondensedGraph:
-    """Leave out what describes the original exactly: loss curves, edges, fingerprint; nodes become the sum of counts."""
+    """Leave out exact facts of the original: loss curves, edges, fingerprint; nodes become the sum of the counts."""
     return replace(
         condensed,
         chosen={name: value for name, value in condensed.chosen.items() if name == "branches"},

@@ -158,8 +158,9 @@ class CondenseSettings:
         private: publish differences that are larger than chance, and nothing else (:mod:`plgc.method.private`), instead
             of what ``synthesis`` makes. Clusters then have at least 5 nodes.
 
-    Where any of these asks for more than the default, X' starts from the last round's cluster means, whatever ``synthesis``
-    says: a random node's features would be those of one node alone, and so might be the mean of an earlier cluster.
+    With ``min_cluster`` above 1 or ``max_share`` below, X' starts from the last round's cluster means, whatever
+    ``synthesis`` says: a random node's features would be those of one node alone, and so might be the mean of an
+    earlier cluster.
     """
 
     preset: str = "default"

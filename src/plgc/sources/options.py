@@ -52,6 +52,8 @@ def source_options(
         check_device(compute.device)
     chosen = choose_settings(preset, settings, compute, release)
     if release.fingerprint and (chosen.private or release.clip is not None):
-        raise SettingError("private, clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
+        raise SettingError(
+            "private, clipped and noisy files carry no fingerprint of the graph: leave one of the two out"
+        )
     release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))
