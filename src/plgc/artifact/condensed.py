@@ -11,7 +11,8 @@ of the original the method saw, the split whose training nodes or labels it was 
 from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
 itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``,
-``ancestry`` (the files that it was updated or merged from, oldest first: :mod:`plgc.artifact.ancestry`), and a
+``ancestry`` (the files that it was updated or merged from, oldest first: :mod:`plgc.artifact.ancestry`),
+``largest_share`` (of a private release: the largest part of a published number that can come from one node), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
 name of the graph.
 """
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# All are read: 5 knew no ancestry; 4 no preprocessing; 3 no channels; 2 no checksum; 1 no labels, edges, other methods.
+# All are read: 5 knew no ancestry and no private releases; 4 no preprocessing; 3 no channels; 2 no checksum; 1 no labels,
+# edges and other methods.
 SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
@@ -88,6 +90,7 @@ class CondensedGraph:
     edge_weight: Tensor | None = None
     channels: tuple[str, ...] = ()
     ancestry: tuple[Ancestor, ...] = ()
+    largest_share: float | None = None
 
     def __post_init__(self) -> None:
         if not self.channels:  # a method without channels, or a file from before there were any
@@ -165,6 +168,7 @@ class CondensedGraph:
             "seen": self.seen.to_dict(),
             "num_classes": self.num_classes,
             "ancestry": [ancestor.to_dict() for ancestor in self.ancestry],
+            "largest_share": self.largest_share,
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -233,6 +237,7 @@ def _assemble(about: Description, header: dict[str, Any], tensors: dict[str, Ten
         num_classes=about.num_classes,
         channels=about.channels,
         ancestry=about.ancestry,
+        largest_share=about.largest_share,
         **{name: tensors.get(name) for name in later},
     )
 

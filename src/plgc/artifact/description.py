@@ -48,6 +48,7 @@ class SettingsRecord:
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
+    private: bool = False
 
     def __post_init__(self) -> None:
         if (self.clip is ABSENT) != (self.noise is ABSENT):
@@ -87,6 +88,7 @@ class Description:
     checksum: Annotated[str, Since(3)] = ""
     channels: Annotated[tuple[Literal["edges", "plain"], ...], Since(4)] = ()
     ancestry: Annotated[tuple[Ancestor, ...], Size(0, 10_000), Since(6)] = ()
+    largest_share: Annotated[Share | None, Since(6)] = None
 
     def __post_init__(self) -> None:
         chosen = _known(ChosenRecord, self.chosen, "chosen")

@@ -112,6 +112,14 @@ class ReleaseOptions:
         float | None,
         typer.Option(metavar="P", help="Publish no value that one node gives more than this share of; costs accuracy."),
     ] = None
+    private: Annotated[
+        bool | None,
+        typer.Option(
+            "--private/--no-private",
+            help="Publish only what differs by more than chance: hides who was in the graph as far as attacks were "
+            "measured. Default for several graphs, not for --parts.",
+        ),
+    ] = None
     clip: Annotated[float | None, typer.Option(metavar="C", help="Shorten rows to this norm.")] = None
     noise: Annotated[
         float | None, typer.Option(metavar="SIGMA", help="Gaussian noise on all that is published, in units of --clip.")
@@ -195,7 +203,8 @@ def condense(
         raise typer.BadParameter(f"--{ours[0].replace('_', '-')} is for plgc: {method!s} does not know it")
     parts, placement = chosen(PartOptions, given), chosen(PlacementOptions, given)
     several = len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file()
-    named = _described(named, preprocess, release.get("min_cluster") or (SOURCES_MIN_CLUSTER if several else 1))
+    guarded = several or release.get("private")
+    named = _described(named, preprocess, release.get("min_cluster") or (SOURCES_MIN_CLUSTER if guarded else 1))
     if several:
         options = {"ratio": ratio, "nodes": nodes, "seed": seed, "preset": str(preset)}
         options |= release | compute | placement
@@ -290,7 +299,7 @@ def show_made(
     result = file_result(output, graph.name, condensed, spent, peak_memory())
     result |= {"doubts": list(attribute(graph, "doubts", ())), **(more or {})}
     source = condensed.source
-    known = "a noisy count of " if "edges" not in source else ""
+    known = "about " if "edges" not in source else ""
     edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
     pairs = {
         "graph": f"{result['graph']}{seen_text(condensed.seen)}: {known}{source['nodes']} nodes, "

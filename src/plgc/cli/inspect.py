@@ -23,7 +23,7 @@ DEVIATIONS = ("epsilon", "net_epsilon")
 CHANNEL_WORDS = {"edges": "with edges", "plain": "without"}
 RECORDED = (  # shown as the file has it
     *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
-    *("source", "fingerprint", "settings", "chosen", "curves"),
+    *("source", "fingerprint", "settings", "chosen", "curves", "largest_share"),
 )
 
 
@@ -165,11 +165,13 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
             f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept){halo}{seen}"
         )
     elif "nodes" in source:
-        pairs["made from"] = f"about {source['nodes']} nodes (a noisy count){seen}"
+        pairs["made from"] = f"about {source['nodes']} nodes (a rounded or noisy count){seen}"
     if settings.get("min_cluster", 1) > 1:
         pairs["min cluster"] = f"no synthetic node represents fewer than {settings['min_cluster']} nodes"
     if settings.get("max_share", 1.0) < 1:
         pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
+    if result["largest_share"] is not None:
+        pairs["largest share"] = f"{100 * result['largest_share']:.0f} % of a published number, at most, from one node"
     if "clip" in settings:
         pairs["noise"] = f"{settings['noise']:g}, rows clipped to {settings['clip']:g}"
     return pairs

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
+from plgc.method.private import release_privately
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
@@ -17,11 +18,15 @@ from plgc.method.warm import Known, start_from
 
 @dataclass(frozen=True)
 class Condensation:
-    """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'."""
+    """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'.
+
+    ``share`` is the largest part of a published number that can come from one node; None where nothing bounds it.
+    """
 
     stage: StageOne
     labels: PseudoLabels
     features: Tensor | None
+    share: float | None = None
 
 
 def alternate(
@@ -69,6 +74,11 @@ def alternate(
         if stage_two and last and int(labels.counts.min()) < settings.min_cluster:
             labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
+        if stage_two and last and settings.private:
+            run.report("stage II: what differs by more than chance")
+            embedding = embed(stage, graph.inputs)
+            features, labels, share = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
+            return Condensation(stage, labels, features, share)
         if stage_two and (last or every_round):
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
             allowed = None

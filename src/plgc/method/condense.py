@@ -12,7 +12,7 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph, batch_size
-from plgc.method.release import Release, check_min_cluster, check_words, privatise
+from plgc.method.release import Release, check_min_cluster, check_words, privatise, without_details
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
@@ -56,8 +56,8 @@ def condense(
         compute: its fields are given as plain keywords: ``device``, ``threads``, ``memory`` and ``precision``
             (:class:`plgc.runtime.options.Compute`). With ``memory``, a graph that does not fit, and on a CPU one with
             more than 32,768 nodes, is trained on in mini-batches; the file records ``chosen["batch_nodes"]``.
-        release: likewise ``min_cluster``, ``max_share``, ``clip``, ``noise`` and ``fingerprint``
-            (:class:`plgc.method.release.Release`).
+        release: likewise ``min_cluster``, ``max_share``, ``private``, ``clip``, ``noise`` and
+            ``fingerprint`` (:class:`plgc.method.release.Release`).
 
     Example:
         >>> import plgc
@@ -149,7 +149,9 @@ def condense_bare(
         nodes_requested=count,
         fingerprint=digest if release.fingerprint else None,
         seen=bare.seen,
+        largest_share=made.share,
     )
+    condensed = without_details(condensed) if chosen.private else condensed
     return condensed if release.clip is None else privatise(condensed, clip=release.clip, noise=release.noise)
 
 
@@ -161,7 +163,7 @@ def choose_settings(
     if compute.precision is not None:
         chosen = replace(chosen, pseudo_labels=replace(chosen.pseudo_labels, precision=compute.precision))
     check_precision(chosen.pseudo_labels.precision, compute.device)
-    given = {"min_cluster": release.min_cluster, "max_share": release.max_share}
+    given = {name: getattr(release, name) for name in ("min_cluster", "max_share", "private")}
     return replace(chosen, **{name: value for name, value in given.items() if value is not None})
 
 

@@ -37,13 +37,17 @@ class Release:
             not hide who was in the graph.
         max_share: largest share of a published feature value that may come from one original node; None for what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`shared_values`).
+        private: publish only what differs by more than chance (:mod:`plgc.method.private`); None for what the settings
+            say, no. Such files carry no fingerprint, loss curves or number of edges, and rounded counts.
         clip: shorten published rows to this norm; None leaves them as they are.
         noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).
-        fingerprint: whether the file carries a checksum of the graph's features and edges. Noisy files carry none.
+        fingerprint: whether the file carries a checksum of the graph's features and edges. Private and noisy files
+            carry none.
     """
 
     min_cluster: int | None = None
     max_share: float | None = None
+    private: bool | None = None
     clip: float | None = None
     noise: float = 0.0
     fingerprint: bool = True
@@ -201,15 +205,23 @@ def privatise(
     vectors = vectors * math.sqrt(len(condensed.blocks)) + noise * gaussian(vectors)
     least = int(condensed.settings.get("min_cluster", 1))
     counts = (condensed.counts + noise * gaussian(condensed.counts)).round().long().clamp(min=least)
-    return replace(
+    noisy = replace(
         condensed,
         features=features.float(),
         pseudo_labels=unit_blocks(vectors, condensed.blocks).float(),
         counts=counts,
         settings={**condensed.settings, "clip": clip, "noise": noise},
+    )
+    return without_details(noisy)
+
+
+def without_details(condensed: CondensedGraph) -> CondensedGraph:
+    """Leave out exact facts of the original: loss curves, edges, fingerprint; nodes become the sum of the counts."""
+    return replace(
+        condensed,
         chosen={name: value for name, value in condensed.chosen.items() if name == "branches"},
         curves={},
-        source={"nodes": int(counts.sum()), "features": condensed.num_features},
+        source={"nodes": int(condensed.counts.sum()), "features": condensed.num_features},
         fingerprint=None,
     )
 

@@ -34,6 +34,7 @@ class SourceOptions:
             "preset": self.settings.preset,
             "min_cluster": self.settings.min_cluster,
             "max_share": self.settings.max_share,
+            "private": self.settings.private,
             "clip": self.release.clip,
             "noise": self.release.noise,
             "fingerprint": self.release.fingerprint,
@@ -47,10 +48,12 @@ def source_options(
     """Put the options together and check them, before any work begins."""
     if compute.threads is not None:
         raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
-    if release.fingerprint and release.clip is not None:
-        raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
     if placement.engine != "ray":  # a cluster has devices of its own
         check_device(compute.device)
     chosen = choose_settings(preset, settings, compute, release)
+    if release.fingerprint and (chosen.private or release.clip is not None):
+        raise SettingError(
+            "private, clipped and noisy files carry no fingerprint of the graph: leave one of the two out"
+        )
     release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))

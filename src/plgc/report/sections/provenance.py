@@ -8,7 +8,7 @@ from typing import Any
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.artifact.lineage import lineage
-from plgc.method.settings import PRESETS
+from plgc.method.settings import PRESETS, PRIVATE_MIN_CLUSTER
 from plgc.report.charts import NumberTable
 from plgc.report.facts.files import FileFacts
 from plgc.report.formatting import flattened, whole
@@ -16,7 +16,7 @@ from plgc.rivals.methods import METHODS
 
 UNNAMED = "GRAPH"
 SOURCES_MIN_CLUSTER = 5  # the default of 'plgc condense' for several sources
-GUARDS = ("min_cluster", "max_share")  # settings of a file that are no part of a preset
+GUARDS = ("min_cluster", "max_share", "private")  # settings of a file that are no part of a preset
 
 
 def provenance_section(
@@ -36,7 +36,7 @@ def command(condensed: CondensedGraph, graph: str | None, name: str) -> tuple[st
     if condensed.ancestry:
         return _descent_command(condensed, graph, name)
     words: list[Any] = ["--nodes", condensed.nodes_requested, "--seed", condensed.seed, *_options(condensed)]
-    if condensed.method == "plgc" and condensed.fingerprint is None and "clip" not in condensed.settings:
+    if condensed.method == "plgc" and condensed.fingerprint is None and not _hides(condensed):
         words.append("--no-fingerprint")
     words += ["--threads", condensed.threads, "-o", f"{name}.safetensors"]
     notes = [] if graph else [f"{UNNAMED} is the graph: the file does not hold its name."]
@@ -87,12 +87,20 @@ def _options(condensed: CondensedGraph, min_cluster: int = 1) -> list[Any]:
         words += ["--features", seen.derived["features"], *(["--features-seed", seed] if seed else [])]
     words += ["--inductive"] if seen.nodes == "train" else []
     words += ["--split", seen.split] if seen.split else []
-    for name, default in zip(GUARDS, (min_cluster, 1.0), strict=True):
+    private = bool(settings.get("private"))
+    words += ["--private"] if private else []
+    defaults = {"min_cluster": max(min_cluster, PRIVATE_MIN_CLUSTER) if private else min_cluster, "max_share": 1.0}
+    for name, default in defaults.items():
         if settings.get(name, default) != default:
             words += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"]
     if "clip" in settings:
         words += ["--clip", f"{settings['clip']:g}", "--noise", f"{settings['noise']:g}"]
     return words
+
+
+def _hides(condensed: CondensedGraph) -> bool:
+    """Whether it is private or noisy: such files never have a fingerprint."""
+    return "clip" in condensed.settings or bool(condensed.settings.get("private"))
 
 
 def _notes(condensed: CondensedGraph) -> list[str]:
