@@ -12,7 +12,7 @@ from edges where it had none of its own, or the columns of a table became featur
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
 itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
-name of the graph.
+name of the graph. In the file, every tensor has the smallest form that holds it (:mod:`plgc.artifact.storage`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.artifact.description import CHANNELS as CHANNELS
 from plgc.artifact.description import MANY_CLASSES, Description
+from plgc.artifact.storage import pack, unpack
 from plgc.graphs.attributes import ALL, Seen
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
-SCHEMA = 5
+# 5 knew no small forms of tensors; 4 no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor
+# other methods: all are read
+SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
+PACKED_SINCE = 6  # the first schema whose tensors have small forms
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -163,7 +166,7 @@ class CondensedGraph:
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        return container_bytes(tensors, header, allow_nan=False)
+        return container_bytes(pack(tensors), header, allow_nan=False)
 
     def to_pyg(self) -> Data:
         """As a PyG ``Data``; see :func:`plgc.artifact.export.to_pyg`."""
@@ -189,7 +192,7 @@ class CondensedGraph:
         tensors, header = read_container(path, (FORMAT,), SCHEMA, CHECKSUM_SINCE)
         try:
             about = read(Description, header, schema=header["schema"])
-            graph = _assemble(about, header, tensors)
+            graph = _assemble(about, header, unpack(tensors) if about.schema >= PACKED_SINCE else tensors)
         except (ValueError, KeyError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise ArtifactError(f"{path} is damaged: {what[:400]}") from error

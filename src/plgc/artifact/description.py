@@ -47,6 +47,8 @@ class SettingsRecord:
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
+    dtype: Word | Absent = ABSENT
+    density: Annotated[float, Within(0, 1, above=True)] | Absent = ABSENT
 
     def __post_init__(self) -> None:
         if (self.clip is ABSENT) != (self.noise is ABSENT):
