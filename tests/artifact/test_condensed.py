@@ -585,7 +585,7 @@ def test_a_file_that_is_not_ours_is_refused_with_the_reason(tmp_path: Path, cont
         ({"pseudo_labels": torch.zeros(5, 7)}, r"blocks \(2, 4\) do not add up to the 7"),
         ({"pseudo_labels": torch.zeros(5, 0)}, r"blocks \(2, 4\) do not add up to the 0"),
         ({"counts": torch.zeros(5)}, r"counts are torch.float32 \(5,\), not int64 \[5\]"),
-        ({"counts": torch.zeros(5, dtype=torch.int32)}, "counts are torch.int32"),
+        ({"counts": torch.zeros(5, dtype=torch.int8)}, "counts are torch.int8"),
         ({"counts": torch.zeros(6, dtype=torch.int64)}, r"counts are torch.int64 \(6,\)"),
         ({"counts": torch.zeros(5, 1, dtype=torch.int64)}, r"counts are torch.int64 \(5, 1\)"),
     ],

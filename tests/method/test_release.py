@@ -121,7 +121,7 @@ def test_a_file_has_no_cluster_below_the_minimum(graph: Data, minimum: int, star
 
 def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     settings = replace(QUICK, synthesis=SynthesisSettings(steps=0))
-    made = plgc.condense(graph, nodes=24, settings=settings, min_cluster=10)
+    made = plgc.condense(graph, nodes=24, settings=settings, min_cluster=10, dtype="float32")
     assert made.num_nodes < 24
     # The same stage I by hand, then the means of its merged assignment.
     inputs = prepare(load_graph(unlabelled(graph)), made.scaling)
@@ -262,7 +262,7 @@ def test_clipping_alone_changes_long_rows_only(condensed: plgc.CondensedGraph) -
     made = privatise(condensed, clip=clip)
     assert float(made.features.norm(dim=1).max()) <= clip * (1 + 1e-6)
     assert torch.equal(made.features[norm <= clip], condensed.features[norm <= clip])
-    assert torch.allclose(made.pseudo_labels, condensed.pseudo_labels, atol=1e-6)
+    assert torch.allclose(made.pseudo_labels, condensed.pseudo_labels, atol=1e-2)  # of unit length again
     assert torch.equal(made.counts, condensed.counts)
 
 

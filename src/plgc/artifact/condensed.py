@@ -14,7 +14,7 @@ itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the o
 ``ancestry`` (the files that it was updated or merged from, oldest first: :mod:`plgc.artifact.ancestry`),
 ``largest_share`` (of a private release: the largest part of a published number that can come from one node), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
-name of the graph.
+name of the graph. In the file, every tensor has the smallest form that holds it (:mod:`plgc.artifact.storage`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from plgc._version import __version__
 from plgc.artifact.ancestry import Ancestor, Parent
 from plgc.artifact.description import CHANNELS as CHANNELS
 from plgc.artifact.description import MANY_CLASSES, Description
+from plgc.artifact.storage import pack, unpack
 from plgc.graphs.attributes import ALL, Seen
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
@@ -45,10 +46,11 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# All are read: 5 knew no ancestry and no private releases; 4 no preprocessing; 3 no channels; 2 no checksum; 1 no labels,
-# edges and other methods.
+# All are read: 5 knew no ancestry, private releases and small forms of tensors; 4 no preprocessing; 3 no channels; 2 no
+# checksum; 1 no labels, edges and other methods.
 SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
+PACKED_SINCE = 6  # the first schema whose tensors have small forms
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -172,7 +174,7 @@ class CondensedGraph:
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        return container_bytes(tensors, header, allow_nan=False)
+        return container_bytes(pack(tensors), header, allow_nan=False)
 
     def as_parent(self) -> Parent:
         """This file in the ancestry of another."""
@@ -205,7 +207,7 @@ class CondensedGraph:
         tensors, header = read_container(path, (FORMAT,), SCHEMA, CHECKSUM_SINCE)
         try:
             about = read(Description, header, schema=header["schema"])
-            graph = _assemble(about, header, tensors)
+            graph = _assemble(about, header, unpack(tensors) if about.schema >= PACKED_SINCE else tensors)
         except (ValueError, KeyError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise ArtifactError(f"{path} is damaged: {what[:400]}") from error

@@ -49,6 +49,8 @@ class SettingsRecord:
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
     private: bool = False
+    dtype: Word | Absent = ABSENT
+    density: Annotated[float, Within(0, 1, above=True)] | Absent = ABSENT
 
     def __post_init__(self) -> None:
         if (self.clip is ABSENT) != (self.noise is ABSENT):

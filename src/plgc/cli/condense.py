@@ -16,6 +16,7 @@ from plgc.cli.options import (
     GRAPH_HELP,
     Condenser,
     Device,
+    Dtype,
     Edges,
     Json,
     Precision,
@@ -129,6 +130,11 @@ class ReleaseOptions:
         typer.Option(
             "--fingerprint/--no-fingerprint", help="A checksum of the graph in the file; of several sources none."
         ),
+    ] = None
+    dtype: Annotated[Dtype, typer.Option(help="Digits of X' and of the pseudo-labels in the file.")] = Dtype.float8
+    density: Annotated[
+        float | None,
+        typer.Option(metavar="D", help="Share of X' to keep, above 0 and at most 1. Default: 99.99 % of its squares."),
     ] = None
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.artifact.rounding import rounded
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph, batch_size
@@ -56,8 +57,8 @@ def condense(
         compute: its fields are given as plain keywords: ``device``, ``threads``, ``memory`` and ``precision``
             (:class:`plgc.runtime.options.Compute`). With ``memory``, a graph that does not fit, and on a CPU one with
             more than 32,768 nodes, is trained on in mini-batches; the file records ``chosen["batch_nodes"]``.
-        release: likewise ``min_cluster``, ``max_share``, ``private``, ``clip``, ``noise`` and
-            ``fingerprint`` (:class:`plgc.method.release.Release`).
+        release: likewise ``min_cluster``, ``max_share``, ``private``, ``clip``, ``noise``, ``fingerprint``, ``dtype``
+            and ``density`` (:class:`plgc.method.release.Release`). What is returned is rounded as its file is.
 
     Example:
         >>> import plgc
@@ -139,7 +140,7 @@ def condense_bare(
         scaling=scaling,
         seed=seed,
         threads=threads,
-        settings=settings.to_dict(),
+        settings={**settings.to_dict(), **release.stored},
         chosen={
             "branches": [asdict(branch) for branch in made.stage.branches],
             **({} if batch is None else {"batch_nodes": batch}),
@@ -151,8 +152,11 @@ def condense_bare(
         seen=bare.seen,
         largest_share=made.share,
     )
-    condensed = without_details(condensed) if chosen.private else condensed
-    return condensed if release.clip is None else privatise(condensed, clip=release.clip, noise=release.noise)
+    if settings.private:
+        condensed = without_details(condensed)
+    if release.clip is not None:
+        condensed = privatise(condensed, clip=release.clip, noise=release.noise)
+    return rounded(condensed, release.dtype, release.density)
 
 
 def choose_settings(

@@ -13,16 +13,19 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.artifact.rounding import DTYPES
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.stage_one import PseudoLabels, unit_blocks
 from plgc.method.stage_two import reach
 from plgc.runtime.errors import ArtifactError, SettingError
+from plgc.runtime.options import check_ranges
 from plgc.sparse.features import Features, StoredFeatures
 from plgc.sparse.inputs import Inputs
 
@@ -43,6 +46,8 @@ class Release:
         noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).
         fingerprint: whether the file carries a checksum of the graph's features and edges. Private and noisy files
             carry none.
+        dtype: digits of X' and Ỹ: ``float8``, ``float16`` or ``float32`` (:func:`plgc.artifact.rounding.rounded`).
+        density: share of X' that is kept, in (0, 1]; None keeps what makes up 99.99 % of it, or with float32 all.
     """
 
     min_cluster: int | None = None
@@ -51,9 +56,17 @@ class Release:
     clip: float | None = None
     noise: float = 0.0
     fingerprint: bool = True
+    dtype: str = "float8"
+    density: float | None = None
 
     def __post_init__(self) -> None:
         check_noise(self.clip, self.noise)
+        check_ranges(self, {"dtype": DTYPES, "density": "(0, 1]"})
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """How values are stored, as a file's settings record it."""
+        return {"dtype": self.dtype, **({} if self.density is None else {"density": float(self.density)})}
 
 
 def check_noise(clip: float | None, noise: float) -> None:

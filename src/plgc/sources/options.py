@@ -25,7 +25,8 @@ class SourceOptions:
     def recorded(self) -> dict[str, Any]:
         """The settings as a condensed file records them."""
         clip, noise = self.release.clip, self.release.noise
-        return {**self.settings.to_dict(), **({} if clip is None else {"clip": clip, "noise": noise})}
+        noisy = {} if clip is None else {"clip": clip, "noise": noise}
+        return {**self.settings.to_dict(), **self.release.stored, **noisy}
 
     @property
     def published(self) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from plgc.graphs.attributes import attribute
 from plgc.report.facts.embedding import Embedding, embed
 from plgc.report.facts.files import classes_of
 from plgc.report.facts.projection import project
+from plgc.report.facts.rebuilt import Rebuilt
 from plgc.runtime.text import visible
 
-NODES = 20_000  # original nodes drawn
+NODES = 10_000  # original nodes drawn: the search for neighbours grows with their square
 SYNTHETIC = 4_000  # synthetic nodes drawn
 COLOURS = 8
 FEATURES = 5  # named of a synthetic node
@@ -75,12 +76,11 @@ class NodeMap:
         }
 
 
-def make_node_map(
-    sources: Mapping[str, CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu"
-) -> NodeMap | None:
+def make_node_map(sources: Mapping[str, CondensedGraph], rebuilt: Rebuilt) -> NodeMap | None:
     """Lay out the graph and the condensed graphs, by name; None where they have no common embedding."""
-    condensed = list(sources.values())
-    embedding = embed(condensed, graph, seed, device)
+    assert rebuilt.graph is not None
+    condensed, graph, seed = list(sources.values()), rebuilt.graph.data, rebuilt.options.seed
+    embedding = embed(condensed, rebuilt)
     if embedding is None:
         return None
     counts = torch.cat([part.counts for part in condensed])

@@ -95,6 +95,8 @@ def _options(condensed: CondensedGraph, min_cluster: int = 1) -> list[Any]:
             words += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"]
     if "clip" in settings:
         words += ["--clip", f"{settings['clip']:g}", "--noise", f"{settings['noise']:g}"]
+    words += ["--dtype", settings["dtype"]] if settings.get("dtype", "float8") != "float8" else []
+    words += ["--density", f"{settings['density']:g}"] if "density" in settings else []
     return words
 
 
