@@ -23,7 +23,8 @@ class Parent:
         rows: its synthetic nodes.
         nodes: of the graph that it was made from; None where it does not say.
         edges: likewise.
-        min_cluster, max_share, clip, noise: what was done before its release (:class:`plgc.method.release.Release`).
+        min_cluster, max_share, clip, noise, private: what was done before its release, see
+            :class:`plgc.method.release.Release`.
     """
 
     checksum: Digest
@@ -34,6 +35,7 @@ class Parent:
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
     clip: Annotated[float, Within(0, above=True)] | None = None
     noise: Annotated[float, Within(0)] | None = None
+    private: bool = False
 
     def __post_init__(self) -> None:
         if (self.clip is None) != (self.noise is None):

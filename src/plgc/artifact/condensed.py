@@ -51,6 +51,7 @@ FORMAT = "plgc-condensed-graph"
 SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
 PACKED_SINCE = 6  # the first schema whose tensors have small forms
+WITHHELD = ("min_cluster", "max_share", "clip", "noise", "private")  # settings of a release that a descendant records
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -179,7 +180,7 @@ class CondensedGraph:
     def as_parent(self) -> Parent:
         """This file in the ancestry of another."""
         source, settings = self.source, self.settings
-        withheld = {name: settings[name] for name in ("min_cluster", "max_share", "clip", "noise") if name in settings}
+        withheld = {name: settings[name] for name in WITHHELD if name in settings}
         checksum = hashlib.sha256(self.to_bytes()).hexdigest()
         return Parent(checksum, self.num_nodes, source.get("nodes"), source.get("edges"), **withheld)
 

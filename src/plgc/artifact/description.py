@@ -49,7 +49,7 @@ class SettingsRecord:
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
     private: bool = False
-    dtype: Word | Absent = ABSENT
+    dtype: Literal["float8", "float16", "float32"] | Absent = ABSENT
     density: Annotated[float, Within(0, 1, above=True)] | Absent = ABSENT
 
     def __post_init__(self) -> None:

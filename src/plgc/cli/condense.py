@@ -131,7 +131,9 @@ class ReleaseOptions:
             "--fingerprint/--no-fingerprint", help="A checksum of the graph in the file; of several sources none."
         ),
     ] = None
-    dtype: Annotated[Dtype, typer.Option(help="Digits of X' and of the pseudo-labels in the file.")] = Dtype.float8
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Digits of X' and of the pseudo-labels in the file; by default float8.")
+    ] = None
     density: Annotated[
         float | None,
         typer.Option(metavar="D", help="Share of X' to keep, above 0 and at most 1. Default: 99.99 % of its squares."),

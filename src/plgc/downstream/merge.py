@@ -19,6 +19,7 @@ from torch import Tensor
 from plgc._version import __version__
 from plgc.artifact.ancestry import Ancestor, Parent
 from plgc.artifact.condensed import CHANNELS, CondensedGraph
+from plgc.artifact.rounding import DTYPES, rounded
 from plgc.downstream.backbone import BackboneSettings, reconstruct
 from plgc.downstream.combine import check_compatible, check_rebuildable, procrustes
 from plgc.method.regroup import regroup, spread_start
@@ -42,8 +43,9 @@ def merge(
 
     The result is a file like any other: its output is as wide as that of the source with most rows, and its counts add
     up to those of all sources. It has the channels that every source has, and claims no more about its release than
-    the weakest source: the smallest ``min_cluster``, the largest ``max_share``, noise only if all have it. Its ancestry
-    lists every source with these settings.
+    the weakest source: the smallest ``min_cluster``, the largest ``max_share``, private or noisy only if all are. The
+    bound on one node's share of a private file is one on that file's numbers, and not carried over. Its ancestry lists
+    every source with these settings.
 
     Args:
         condensed: what :func:`plgc.load_sources` opened. They may differ in size, seed, encoders and package version,
@@ -81,8 +83,8 @@ def merge(
         start = spread_start(vectors, counts, nodes, seed)
         groups = regroup(vectors, counts, start, like.blocks, minimum=claims["min_cluster"])
         features, vectors, counts = groups.weights.t() @ features, groups.vectors, groups.counts
-    kept = {name: value for name, value in like.settings.items() if name not in ("clip", "noise")}
-    return CondensedGraph(
+    kept = {name: value for name, value in like.settings.items() if name not in ("clip", "noise", "density")}
+    merged = CondensedGraph(
         features=features,
         pseudo_labels=vectors,
         counts=counts,
@@ -99,6 +101,7 @@ def merge(
         seen=like.seen,
         ancestry=_ancestry(sources, parents),
     )
+    return rounded(merged, claims["dtype"])
 
 
 def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> list[Parent]:
@@ -135,6 +138,8 @@ def weakest_release(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "min_cluster": min(own.get("min_cluster", 1) for own in settings),
         "max_share": max(own.get("max_share", 1.0) for own in settings),
+        "private": all(own.get("private", False) for own in settings),
+        "dtype": max((own.get("dtype", DTYPES[-1]) for own in settings), key=DTYPES.index),
     }
     presets = {own.get("preset") for own in settings}
     if len(presets) > 1:

@@ -156,7 +156,7 @@ def condense_bare(
         condensed = without_details(condensed)
     if release.clip is not None:
         condensed = privatise(condensed, clip=release.clip, noise=release.noise)
-    return rounded(condensed, release.dtype, release.density)
+    return rounded(condensed, **release.stored)
 
 
 def choose_settings(

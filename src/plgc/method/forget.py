@@ -86,7 +86,7 @@ def forget(
     remaining, columns = without(bare, ids)
     count = resolve_size(condensed, remaining.num_own, ratio, nodes)
     seed = condensed.seed if seed is None else seed
-    given = Given(compute, release, progress, checkpoint)
+    given = Given(compute, release.after(condensed.settings), progress, checkpoint)
     if exact:
         return condense_bare(remaining, count, settings, seed, given)
     known = condensed if columns is None else replace(condensed, features=condensed.features[:, columns])
@@ -112,8 +112,8 @@ def check_same_graph(condensed: CondensedGraph, graph: BareGraph, unchecked: boo
             "this condensed graph has no fingerprint, so that nothing tells whether it was made of this graph: if you "
             "know that it was, give unchecked (--unchecked), and its counts are compared"
         )
-    noisy = "clip" in condensed.settings  # counts that are noisy too
-    known = {name: value for name, value in condensed.source.items() if name == "features" or not noisy}
+    exact = "clip" not in condensed.settings and not condensed.settings.get("private")  # else counts are changed too
+    known = {name: value for name, value in condensed.source.items() if name == "features" or exact}
     for name, value in known.items():
         found = graph.counts.get(name, 0)
         if found != value:

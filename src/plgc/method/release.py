@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +47,8 @@ class Release:
         noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).
         fingerprint: whether the file carries a checksum of the graph's features and edges. Private and noisy files
             carry none.
-        dtype: digits of X' and Ỹ: ``float8``, ``float16`` or ``float32`` (:func:`plgc.artifact.rounding.rounded`).
+        dtype: digits of X' and Ỹ: ``float8``, ``float16`` or ``float32`` (:func:`plgc.artifact.rounding.rounded`). None
+            for float8, or for what the file has that is updated.
         density: share of X' that is kept, in (0, 1]; None keeps what makes up 99.99 % of it, or with float32 all.
     """
 
@@ -56,17 +58,22 @@ class Release:
     clip: float | None = None
     noise: float = 0.0
     fingerprint: bool = True
-    dtype: str = "float8"
+    dtype: str | None = None
     density: float | None = None
 
     def __post_init__(self) -> None:
         check_noise(self.clip, self.noise)
         check_ranges(self, {"dtype": DTYPES, "density": "(0, 1]"})
 
+    def after(self, settings: Mapping[str, Any]) -> Release:
+        """The same for a file that comes from one with these settings: digits and density are its own, unless given."""
+        dtype, density = (getattr(self, name) or settings.get(name) for name in ("dtype", "density"))
+        return replace(self, dtype=dtype, density=density)
+
     @property
     def stored(self) -> dict[str, Any]:
         """How values are stored, as a file's settings record it."""
-        return {"dtype": self.dtype, **({} if self.density is None else {"density": float(self.density)})}
+        return {"dtype": self.dtype or DTYPES[0], **({} if self.density is None else {"density": float(self.density)})}
 
 
 def check_noise(clip: float | None, noise: float) -> None:

@@ -28,6 +28,7 @@ from plgc.runtime.schema import SchemaError, read
 from plgc.sparse.inputs import resolve_scaling
 
 FEWEST = 2  # synthetic nodes
+RELEASED = ("clip", "noise", "dtype", "density")  # what a file's settings say of its release alone
 
 
 @accepts(compute=Compute, release=Release)
@@ -83,13 +84,18 @@ def update(
             f"max_share is {settings.max_share}, but rows of the old file, which stand in for its nodes, were made "
             f"with {condensed.settings.get('max_share', 1.0)}: give that, or the whole graph"
         )
+    if only_new and settings.private and not condensed.settings.get("private", False):
+        raise SettingError(
+            "private is asked for, but rows of the old file, which stand in for its nodes, are not: give the whole graph"
+        )
     count = resolve_size(condensed, bare.num_own + (int(condensed.counts.sum()) if only_new else 0), ratio, nodes)
     count = min(count, bare.num_own + (condensed.num_nodes if only_new else 0))
-    seed, given = condensed.seed if seed is None else seed, Given(compute, release, progress, checkpoint)
+    seed = condensed.seed if seed is None else seed
+    given = Given(compute, release.after(condensed.settings), progress, checkpoint)
     made = condense_bare(bare, count, settings, seed, given, Known(condensed, stands_in=only_new))
     step = Ancestor("update-only-new" if only_new else "update", (condensed.as_parent(),))
     made = replace(made, ancestry=(*condensed.ancestry, step))
-    if release.clip is not None:
+    if release.clip is not None or settings.private:
         return made
     made = replace(made, chosen={**made.chosen, "kept": kept(condensed, made)})
     return replace(made, source=joint_counts(condensed, bare), fingerprint=None) if only_new else made
@@ -122,7 +128,7 @@ def settings_of(condensed: CondensedGraph, compute: Compute, release: Release) -
         )
     if int(condensed.counts.sum()) < 1:
         raise ArtifactError("this condensed graph stands for no node, by its counts: condense the graph again")
-    values = {name: value for name, value in condensed.settings.items() if name not in ("clip", "noise")}
+    values = {name: value for name, value in condensed.settings.items() if name not in RELEASED}
     try:
         settings = read(CondenseSettings, values, where="settings")
     except SchemaError as error:
