@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plgc.downstream.backbone import Backbone, reconstruct
     from plgc.downstream.estimator import PLGCClassifier
     from plgc.downstream.export import export_model
+    from plgc.downstream.merge import merge
     from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
@@ -62,6 +63,7 @@ __all__ = [
     "load_graph",
     "load_model",
     "load_sources",
+    "merge",
     "reconstruct",
     "update",
 ]
@@ -83,6 +85,7 @@ _HOME = {
     "load_graph": "plgc.graphs",
     "load_model": "plgc.downstream.models",
     "load_sources": "plgc.sources",
+    "merge": "plgc.downstream.merge",
     "reconstruct": "plgc.downstream.backbone",
     "update": "plgc.method.update",
 }

@@ -44,6 +44,8 @@ TAKEN = {  # by the command: what is forged, and how it is given
         "condensed",
         ["forget", "{file}", "--graph", "{graph}", "--ids", "{pairs}", "--unchecked", "-o", "{out}"],
     ),
+    "merge": ("condensed", ["merge", "{file}", "--nodes", "3", "-o", "{out}"]),
+    "merge a folder": ("manifest", ["merge", "{folder}", "-o", "{out}"]),
     "inspect a folder": ("manifest", ["inspect", "{folder}"]),
     "evaluate a folder": ("manifest", ["evaluate", "{folder}", "--graph", "{graph}", "--seeds", "1", "--labels", "6"]),
     "report on a folder": ("manifest", ["report", "{folder}", "-o", "{out}"]),

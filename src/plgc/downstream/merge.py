@@ -1,0 +1,206 @@
+"""Merge condensed graphs into one, without any graph: all rows in one output space, and as few of them as asked for.
+
+Encoders that were trained apart give unrelated spaces, but what matters in each are the angles between its Ỹ, which a
+rotation keeps. So the pseudo-labels of every source are turned, block by block, towards what a network that was rebuilt
+from the largest source gives for its rows (:func:`plgc.downstream.combine.procrustes`). All rows then stand in one
+output space, as wide as that of one source. Fewer rows than all are made by :mod:`plgc.method.regroup`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plgc._version import __version__
+from plgc.artifact.ancestry import Ancestor, Parent
+from plgc.artifact.condensed import CHANNELS, CondensedGraph
+from plgc.downstream.backbone import BackboneSettings, reconstruct
+from plgc.downstream.combine import check_compatible, check_rebuildable, procrustes
+from plgc.method.regroup import regroup, spread_start
+from plgc.method.stage_one import unit_blocks
+from plgc.runtime.errors import ArtifactError, GraphError, SettingError
+from plgc.runtime.options import check_device
+from plgc.runtime.progress import Progress, shown
+
+LEARNED = BackboneSettings(skip=False)
+
+
+def merge(
+    condensed: Sequence[CondensedGraph],
+    *,
+    nodes: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | bool | None = True,
+) -> CondensedGraph:
+    """Make one condensed graph from several. No graph is needed, and no label is read.
+
+    The result is a file like any other: its output is as wide as that of the source with most rows, and its counts add
+    up to those of all sources. It has the channels that every source has, and claims no more about its release than
+    the weakest source: the smallest ``min_cluster``, the largest ``max_share``, noise only if all have it. Its ancestry
+    lists every source with these settings.
+
+    Args:
+        condensed: what :func:`plgc.load_sources` opened. They may differ in size, seed, encoders and package version,
+            but not in their features.
+        nodes: K, at most the rows of all sources, which is the default. Groups that are too small for ``min_cluster``
+            are merged, so that fewer may be left.
+        seed: of the network, and of the start of the groups.
+        device: where to compute.
+        progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
+            message, the sources done and the sources in all.
+
+    Raises:
+        GraphError: features, their scaling or the table they come from differ.
+        ArtifactError: a source was made by another method, or sources have no channel in common.
+        SettingError: ``nodes`` does not fit, or a source is given twice.
+
+    Example:
+        >>> import plgc
+        >>> from plgc.graphs import citation_graph
+        >>> graphs = [citation_graph(nodes=100, classes=3, features=60, seed=seed) for seed in (0, 1)]
+        >>> made = plgc.condense_sources(graphs, "both", nodes=6, names=["east", "west"])
+        >>> one = plgc.merge(plgc.load_sources("both"), nodes=8)
+        >>> one.num_nodes <= 8, int(one.counts.sum()), len(one.ancestry[-1].parents)
+        (True, 200, 2)
+    """
+    check_device(device)
+    sources = list(condensed)
+    parents = check_mergeable(sources, nodes)
+    like, claims = _like(sources), weakest_release([source.settings for source in sources])
+    with shown(progress) as report:
+        turned = _one_space(sources, like, seed, device, report)
+    features, counts = (torch.cat([getattr(one, name) for one in turned]) for name in ("features", "counts"))
+    vectors = torch.cat([one.pseudo_labels for one in turned if one.pseudo_labels is not None])
+    if nodes is not None and nodes < len(counts):
+        start = spread_start(vectors, counts, nodes, seed)
+        groups = regroup(vectors, counts, start, like.blocks, minimum=claims["min_cluster"])
+        features, vectors, counts = groups.weights.t() @ features, groups.vectors, groups.counts
+    kept = {name: value for name, value in like.settings.items() if name not in ("clip", "noise")}
+    return CondensedGraph(
+        features=features,
+        pseudo_labels=vectors,
+        counts=counts,
+        blocks=like.blocks,
+        channels=like.channels,
+        scaling=like.scaling,
+        seed=seed,
+        threads=torch.get_num_threads(),
+        settings={**kept, **claims},
+        nodes_requested=len(counts) if nodes is None else nodes,
+        chosen={name: value for name, value in like.chosen.items() if name == "branches"},
+        source=_sizes(sources),
+        version=__version__,
+        seen=like.seen,
+        ancestry=_ancestry(sources, parents),
+    )
+
+
+def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> list[Parent]:
+    """Raise unless these can be merged into ``nodes`` rows; the sources as the result's ancestry has them."""
+    for source in sources:
+        if source.method != "plgc":
+            raise ArtifactError(f"a condensed graph was made by {source.method}: only those of plgc can be merged")
+        check_rebuildable(source)
+    check_compatible(sources)
+    first, *others = (replace(source.seen, preprocessing=None) for source in sources)
+    for other in others:
+        if other != first:
+            raise GraphError(
+                "the condensed graphs were shown different parts of their graphs (--edges train, --inductive), or have "
+                "features derived in different ways: merge those that are alike"
+            )
+    parents = [source.as_parent() for source in sources]
+    (checksum, times), *_ = Counter(parent.checksum for parent in parents).most_common(1)
+    if times > 1:
+        raise SettingError(
+            f"a condensed graph (sha256 {checksum[:12]}…) is given {times} times: its nodes would count {times} times. "
+            "Give every source once"
+        )
+    rows = sum(source.num_nodes for source in sources)
+    if nodes is None and len(sources) == 1:
+        raise SettingError("one condensed graph is given, and no number of nodes: there is nothing to merge")
+    if nodes is not None and not 2 <= nodes <= rows:
+        raise SettingError(f"nodes is {nodes}: the condensed graphs have {rows} rows in all, so ask for 2 to {rows}")
+    return parents
+
+
+def weakest_release(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What may be said of a file made from files with these settings: what holds for every one of them."""
+    found: dict[str, Any] = {
+        "min_cluster": min(own.get("min_cluster", 1) for own in settings),
+        "max_share": max(own.get("max_share", 1.0) for own in settings),
+    }
+    presets = {own.get("preset") for own in settings}
+    if len(presets) > 1:
+        found["preset"] = "merged"  # X' of some is trained away from the data, and of others not
+    if all("noise" in own for own in settings):
+        found |= {"clip": max(own["clip"] for own in settings), "noise": min(own["noise"] for own in settings)}
+    return found
+
+
+def _like(sources: Sequence[CondensedGraph]) -> CondensedGraph:
+    """The source whose output the result has: of those with the channels that all have, the one with most rows."""
+    common = set.intersection(*(set(source.channels) for source in sources))
+    if not common:
+        raise ArtifactError(
+            "some of the condensed graphs have only the channel with edges, others only the one without: they have no "
+            "output in common, so merge those that are alike"
+        )
+    alike = [source for source in sources if set(source.channels) == common]
+    return max(alike, key=lambda source: source.num_nodes)
+
+
+def _one_space(
+    sources: Sequence[CondensedGraph], like: CondensedGraph, seed: int, device: str, report: Progress
+) -> list[CondensedGraph]:
+    """The sources with their Ỹ in the space of ``like``."""
+    report("rebuilding a network from the largest source", 0, len(sources))
+    network, found = reconstruct(like, settings=LEARNED, seed=seed, device=device), []
+    for done, source in enumerate(sources):
+        report(f"turning source {done + 1}", done, len(sources))
+        outputs = network.learned(source.features.to(device), None).cpu()
+        found.append(source if source is like else turn(source, like, outputs))
+    return found
+
+
+def turn(source: CondensedGraph, like: CondensedGraph, outputs: Tensor) -> CondensedGraph:
+    """A source with its Ỹ turned towards ``outputs`` [K, d], which have the blocks of ``like``."""
+    assert source.pseudo_labels is not None
+    blocks, found = source.pseudo_labels.split(list(source.blocks), dim=1), []
+    for wanted, own in zip(outputs.split(list(like.blocks), dim=1), _counterparts(like, source), strict=True):
+        vectors = torch.cat([blocks[place] for place in own], dim=1)
+        found.append(vectors @ procrustes(vectors, wanted))
+    vectors = unit_blocks(torch.cat(found, dim=1), like.blocks)
+    return replace(like, features=source.features, pseudo_labels=vectors, counts=source.counts)
+
+
+def _counterparts(like: CondensedGraph, source: CondensedGraph) -> list[list[int]]:
+    """For every block of one source, the blocks of another that stand for it: of the same channel, place by place."""
+    found: list[list[int]] = []
+    for channel in CHANNELS:
+        count = len(like.blocks_of(channel))
+        own = [place for place, name in enumerate(source.channels) if name == channel]
+        found += [own[place::count] or [own[place % len(own)]] for place in range(count)]
+    return found
+
+
+def _sizes(sources: Sequence[CondensedGraph]) -> dict[str, int]:
+    """Counts of the original graphs together; edges where every source says how many it had."""
+    found = {"nodes": sum(source.source.get("nodes", int(source.counts.sum())) for source in sources)}
+    for name in ("edges", "halo"):
+        own = [source.source.get(name, 0 if name == "halo" else None) for source in sources]
+        if all(value is not None for value in own) and any(own):
+            found[name] = sum(value for value in own if value is not None)
+    return {**found, "features": sources[0].num_features}
+
+
+def _ancestry(sources: Sequence[CondensedGraph], parents: Sequence[Parent]) -> tuple[Ancestor, ...]:
+    """The steps that led to the sources, each once, and then this one."""
+    before = dict.fromkeys(step for source in sources for step in source.ancestry)
+    return (*before, Ancestor("merge", tuple(parents)))
