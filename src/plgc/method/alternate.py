@@ -51,7 +51,7 @@ def alternate(
     every_round = settings.synthesis.every_round
     stage = start_stage_one(graph.reference, count, settings.branches, rules, seed)
     if known is not None:
-        start_from(stage, known, graph.reference, seed)
+        start_from(stage, known, graph, seed)
     stage.in_batches = graph.batch_nodes is not None
     run.resume(stage)
     while True:

@@ -44,13 +44,13 @@ class KnownRows:
         features: X', [K, f].
         targets: Ỹ, a block of unit vectors for each encoder, [K, d] each.
         share: of each row in all nodes that they stand for, [K, 1].
-        weight: of the loss that keeps them; 0 where they need not be kept.
+        weight: of the loss that keeps them.
     """
 
     features: Tensor
     targets: tuple[Tensor, ...]
     share: Tensor
-    weight: float = 0.0
+    weight: float
 
 
 @dataclass
@@ -165,7 +165,7 @@ def _gradients(
             fixed_iterations=fixed_iterations,
         )
         loss = loss + settings.swap * swapped
-    if stage.known is not None and stage.known.weight > 0:
+    if stage.known is not None:
         for encoder, target in zip(stage.encoders, stage.known.targets, strict=True):
             # On the scale of the other losses: decorrelation is a sum over the columns, ℓ_swap is not.
             scale = stage.known.weight * (target.shape[1] if stage.standardized else 1)

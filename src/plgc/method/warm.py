@@ -1,11 +1,12 @@
 """A warm start: stage I goes on from a condensed graph, in place of starting from the seed alone.
 
 A condensed graph is enough to rebuild each of its encoders θ', as a backbone is rebuilt from it: the encoder is fitted
-to X' → its block of Ỹ. What it still lacks, a few epochs of stage I on the graph itself teach it. The prototypes start
-at Ỹ, and where more are wanted, on nodes that are far from each other.
+to X' → its block of Ỹ. What it still lacks, a few epochs of stage I on the graph itself teach it; meanwhile that fit
+stays among the losses, so that they change what is known no more than they have to. The prototypes start at Ỹ, and
+where more are wanted, on nodes that are far from each other.
 
 Where the old graph is no longer at hand, the condensed graph also stands in for it: its rows are isolated nodes beside
-the new ones, each with the mass of the nodes it stands for, and the encoders are held to what they gave for them.
+the new ones, each with the mass of the nodes it stands for.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from plgc.method.stage_one import KnownRows, StageOne, embed, spread_rows, unit_
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.isolated import beside
 
-# Chosen on validation nodes of Cora and Citeseer.
+# Tried on validation nodes of Cora and Citeseer, one seed: 40 to 100 steps, 5 to 8 epochs; none was best on both.
 REBUILD_STEPS, REBUILD_RATE = 80, 2e-3
 EPOCHS = 8  # of stage I after that, where a start from nothing takes rounds · round_epochs
 FASTER = 3  # times the learning rate in them
@@ -63,9 +64,9 @@ def stand_in(graph: TrainingGraph, known: CondensedGraph) -> TrainingGraph:
     )
 
 
-def start_from(stage: StageOne, known: Known, inputs: Inputs, seed: int) -> None:
+def start_from(stage: StageOne, known: Known, graph: TrainingGraph, seed: int) -> None:
     """Bring a stage that has just been started to what a condensed graph with the same encoders knows."""
-    rows, blocks = known_rows(known, inputs), known.condensed.blocks
+    rows, blocks = known_rows(known, graph.inputs), known.condensed.blocks
     for encoder, target in zip(stage.encoders, rows.targets, strict=True):
         rebuild(encoder, target, rows, stage)
     stage.known = rows
@@ -76,25 +77,22 @@ def start_from(stage: StageOne, known: Known, inputs: Inputs, seed: int) -> None
         if more < 0:
             vectors = spread_rows(vectors, len(stage.prototypes), drawn)
         elif more > 0:
-            vectors = torch.cat([vectors, spread_rows(embed(stage, inputs), more, drawn)])
+            vectors = torch.cat([vectors, spread_rows(embed(stage, graph.reference), more, drawn)])
         stage.prototypes.copy_(vectors)
 
 
 def known_rows(known: Known, inputs: Inputs) -> KnownRows:
-    """The rows of a condensed graph as the losses take them.
-
-    They weigh as many times as much as the new nodes as they stand for nodes.
-    """
+    """The rows of a condensed graph as the losses take them; they weigh N_old / N, with N nodes in the graph itself."""
     condensed, device = known.condensed, inputs.device
     assert condensed.pseudo_labels is not None
     counts = condensed.counts.to(device, torch.float32)
     parts = condensed.pseudo_labels.to(device).split(list(condensed.blocks), dim=1)
-    new = inputs.num_nodes - (len(counts) if known.stands_in else 0)
+    nodes = inputs.num_nodes - (len(counts) if known.stands_in else 0)
     return KnownRows(
         widened(condensed.features, inputs.num_features).to(device),
         tuple(F.normalize(part, dim=1) for part in parts),
         (counts / counts.sum())[:, None],
-        float(counts.sum()) / max(1, new) if known.stands_in else 0.0,
+        float(counts.sum()) / max(1, nodes),
     )
 
 
