@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from plgc.experiments.curves import draw_curves
 from plgc.experiments.grid import Choice, narrow
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import load_experiment
+
+sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads a hook as a file of its own
+from living import picture
 
 RESULTS = Path(__file__).parents[2] / "results"
 GRAPHS = ("cora", "citeseer")

@@ -41,23 +41,31 @@ def picture() -> str:
 
 def _update() -> str:
     graph = _graph(200, dict.fromkeys(LAST, NEW))
-    return graph + _plus(305) + _file(325, 4) + _arrow(395) + _file(450, 4, 2) + _words(525, "rows grow with the", "graph")
+    return graph + _plus(305) + _file(325, 4) + _becomes(4, 2, "rows grow with the", "graph")
 
 
 def _only_new() -> str:
-    shown = (*HALO, *LAST)
-    graph = _graph(200, dict.fromkeys(LAST, NEW) | dict.fromkeys(HALO, "#ffffff"), shown)
-    return graph + _plus(305) + _file(325, 4) + _arrow(395) + _file(450, 4, 2) + _words(525, "old rows weigh as much as", "the nodes they stand for")
+    graph = _graph(200, dict.fromkeys(LAST, NEW) | dict.fromkeys(HALO, "#ffffff"), (*HALO, *LAST))
+    made = _becomes(4, 2, "old rows weigh as much as", "the nodes they stand for")
+    return graph + _plus(305) + _file(325, 4) + made
 
 
 def _merge() -> str:
-    files = "".join(_file(x, 3) for x in (200, 262, 324))
-    return files + _arrow(395) + _file(450, 5) + _words(525, "as small to use as", "the file of one source")
+    return "".join(_file(x, 3) for x in (200, 262, 324)) + _becomes(
+        5, 0, "as small to use as", "the file of one source"
+    )
 
 
 def _forget() -> str:
     graph = _graph(200, dict.fromkeys(LAST, GONE), crossed=LAST)
-    return graph + _plus(305) + _file(325, 5) + _arrow(395) + _file(450, 4) + _words(525, "a new file: replace the", "old one everywhere")
+    return graph + _plus(305) + _file(325, 5) + _becomes(4, 0, "a new file: replace the", "old one everywhere")
+
+
+def _becomes(rows: int, new: int, *words: str) -> str:
+    """An arrow, the file that is made, and two lines on it."""
+    head = f'<path d="M395 46H431M423 40L431 46L423 52" fill="none" stroke="{INK}" stroke-width="1.6"/>'
+    lines = [f'<text x="525" y="{42 + 17 * place}">{escape(line)}</text>' for place, line in enumerate(words)]
+    return head + _file(450, rows, new) + "".join(lines)
 
 
 def _heading(name: str, words: str) -> str:
@@ -90,20 +98,12 @@ def _file(x: int, rows: int, new: int = 0) -> str:
         f'<rect x="8" y="{10 + 8 * place}" width="34" height="5" fill="{FILE if place < rows else NEW}"/>'
         for place in range(rows + new)
     ]
-    sheet = f'<path d="M0 0H38L50 12V64H0Z" fill="#f2f2f2" stroke="{INK}"/><path d="M38 0V12H50" fill="none" stroke="{INK}"/>'
+    sheet = f'<path d="M0 0H38L50 12V64H0ZM38 0V12H50" fill="#f2f2f2" stroke="{INK}"/>'
     return f'<g transform="translate({x} 14)">{sheet}{"".join(lines)}</g>'
 
 
 def _plus(x: int) -> str:
     return f'<path d="M{x - 6} 46H{x + 6}M{x} 40V52" stroke="{INK}" stroke-width="1.6"/>'
-
-
-def _arrow(x: int) -> str:
-    return f'<path d="M{x} 46H{x + 36}M{x + 28} 40L{x + 36} 46L{x + 28} 52" fill="none" stroke="{INK}" stroke-width="1.6"/>'
-
-
-def _words(x: int, *lines: str) -> str:
-    return "".join(f'<text x="{x}" y="{42 + 17 * place}">{escape(line)}</text>' for place, line in enumerate(lines))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.merge import merge
 from plgc.experiments.store import Condensation, digest
 from plgc.method.forget import forget
 from plgc.method.update import update
@@ -118,6 +119,4 @@ class MergeCall:
     def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
         """Merge; it is too quick for checkpoints."""
         files = [file.condensed for file in self.files]
-        from plgc.downstream.merge import merge  # pyright: ignore[reportMissingImports]
-
         return merge(files, nodes=self.nodes, seed=self.seed, device=device, progress=False)
