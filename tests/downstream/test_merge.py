@@ -177,6 +177,8 @@ def test_what_does_not_fit_is_refused(pair: list[plgc.CondensedGraph]) -> None:
         (rival, ArtifactError, "made by coarsening: only those of plgc"),
         (replace(two, method="ctgc"), ArtifactError, "made by ctgc: only those of plgc"),
         (replace(two, seen=Seen("all", "train", 3)), GraphError, "shown different parts"),
+        (replace(two, counts=two.counts + 2**60), ArtifactError, "that cannot be"),
+        (replace(two, source={"nodes": 2**53, "features": two.num_features}), ArtifactError, "that cannot be"),
         (one, SettingError, "is given 2 times"),
     ):
         with pytest.raises(error, match=message):
@@ -190,6 +192,8 @@ def test_numbers_that_do_not_fit_are_refused(pair: list[plgc.CondensedGraph]) ->
             plgc.merge(pair, nodes=nodes, progress=False)
     with pytest.raises(SettingError, match="nothing to merge"):
         plgc.merge(pair[:1], progress=False)
+    with pytest.raises(ArtifactError, match="stand for 0 nodes"):
+        plgc.merge([replace(pair[0], counts=torch.zeros_like(pair[0].counts))], nodes=4, progress=False)
     with pytest.raises(SettingError, match="no condensed graph"):
         plgc.merge([], progress=False)
     with pytest.raises(SettingError, match="device 'warp'"):

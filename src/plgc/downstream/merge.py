@@ -26,6 +26,7 @@ from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import check_device
 from plgc.runtime.progress import Progress, shown
+from plgc.runtime.schema import LARGEST_WHOLE
 
 LEARNED = BackboneSettings(skip=False)
 
@@ -57,7 +58,7 @@ def merge(
 
     Raises:
         GraphError: features, their scaling or the table they come from differ.
-        ArtifactError: a source was made by another method, or sources have no channel in common.
+        ArtifactError: a source was made by another method, sources have no channel in common, or counts make no sense.
         SettingError: ``nodes`` does not fit, or a source is given twice.
 
     Example:
@@ -121,6 +122,12 @@ def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> lis
         raise SettingError(
             f"a condensed graph (sha256 {checksum[:12]}…) is given {times} times: its nodes would count {times} times. "
             "Give every source once"
+        )
+    total = sum(sum(source.counts.tolist()) for source in sources)
+    if not 0 < total <= LARGEST_WHOLE or max(_sizes(sources).values()) > LARGEST_WHOLE:
+        raise ArtifactError(
+            f"the rows of the condensed graphs stand for {total} nodes, and their graphs are said to have "
+            f"{_sizes(sources)['nodes']}: that cannot be. Condense the graphs again"
         )
     rows = sum(source.num_nodes for source in sources)
     if nodes is None and len(sources) == 1:
