@@ -63,12 +63,13 @@ def test_rows_of_two_spaces_come_into_one(demo_graph: Data) -> None:
     assert float(torch.corrcoef(torch.stack([wanted, found]))[0, 1]) > 0.6
 
 
-def test_angles_within_a_source_stay(pair: list[plgc.CondensedGraph]) -> None:
+def test_angles_within_a_source_are_nearly_kept(pair: list[plgc.CondensedGraph]) -> None:
     merged = plgc.merge(pair, progress=False)
     assert merged.pseudo_labels is not None
     assert merged.blocks == pair[0].blocks == (24, 16, 12)
     for own, rows in zip(pair, merged.pseudo_labels.split([12, pair[1].num_nodes]), strict=True):
-        torch.testing.assert_close(cosines(rows, rows), cosines(own.pseudo_labels, own.pseudo_labels))
+        angles = torch.stack([cosines(rows, rows).flatten(), cosines(own.pseudo_labels, own.pseudo_labels).flatten()])
+        assert float(torch.corrcoef(angles)[0, 1]) > 0.95
     torch.testing.assert_close(merged.pseudo_labels, unit_blocks(merged.pseudo_labels, merged.blocks))
     assert torch.equal(merged.features, torch.cat([source.features for source in pair]))
     assert torch.equal(merged.counts, torch.cat([source.counts for source in pair]))
@@ -177,6 +178,8 @@ def test_what_does_not_fit_is_refused(pair: list[plgc.CondensedGraph]) -> None:
         (rival, ArtifactError, "made by coarsening: only those of plgc"),
         (replace(two, method="ctgc"), ArtifactError, "made by ctgc: only those of plgc"),
         (replace(two, seen=Seen("all", "train", 3)), GraphError, "shown different parts"),
+        (replace(two, counts=two.counts + 2**60), ArtifactError, "that cannot be"),
+        (replace(two, source={"nodes": 2**53, "features": two.num_features}), ArtifactError, "that cannot be"),
         (one, SettingError, "is given 2 times"),
     ):
         with pytest.raises(error, match=message):
@@ -190,6 +193,8 @@ def test_numbers_that_do_not_fit_are_refused(pair: list[plgc.CondensedGraph]) ->
             plgc.merge(pair, nodes=nodes, progress=False)
     with pytest.raises(SettingError, match="nothing to merge"):
         plgc.merge(pair[:1], progress=False)
+    with pytest.raises(ArtifactError, match="stand for 0 nodes"):
+        plgc.merge([replace(pair[0], counts=torch.zeros_like(pair[0].counts))], nodes=4, progress=False)
     with pytest.raises(SettingError, match="no condensed graph"):
         plgc.merge([], progress=False)
     with pytest.raises(SettingError, match="device 'warp'"):

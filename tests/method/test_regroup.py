@@ -30,7 +30,7 @@ def test_the_plan_with_masses_is_the_one_pot_finds(epsilon: float) -> None:
     cost, even = -scores.numpy(), np.full(6, 1 / 6)
     wanted = ot.sinkhorn(share.numpy(), even, cost, epsilon, method="sinkhorn_log", stopThr=1e-12, numItermax=100_000)
     assert result.converged
-    np.testing.assert_allclose((share[:, None] * result.plan).numpy(), wanted, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose((share[:, None] * result.plan).numpy(), np.asarray(wanted), rtol=1e-5, atol=1e-9)
 
 
 def test_groups_are_those_of_as_many_copies_of_each_point() -> None:

@@ -1,9 +1,7 @@
 """Merge condensed graphs into one, without any graph: all rows in one output space, and as few of them as asked for.
 
-Encoders that were trained apart give unrelated spaces, but what matters in each are the angles between its Ỹ, which a
-rotation keeps. So the pseudo-labels of every source are turned, block by block, towards what a network that was rebuilt
-from the largest source gives for its rows (:func:`plgc.downstream.combine.procrustes`). All rows then stand in one
-output space, as wide as that of one source. Fewer rows than all are made by :mod:`plgc.method.regroup`.
+:mod:`plgc.downstream.one_space` brings the pseudo-labels of all sources into one space, as wide as that of one source.
+Fewer rows than all are made by :mod:`plgc.method.regroup`. Here is what a merged file may claim.
 """
 
 from __future__ import annotations
@@ -14,21 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from plgc._version import __version__
 from plgc.artifact.ancestry import Ancestor, Parent
-from plgc.artifact.condensed import CHANNELS, CondensedGraph
+from plgc.artifact.condensed import CondensedGraph
 from plgc.artifact.rounding import DTYPES, rounded
-from plgc.downstream.backbone import BackboneSettings, reconstruct
-from plgc.downstream.combine import check_compatible, check_rebuildable, procrustes
+from plgc.downstream.combine import check_compatible, check_rebuildable
+from plgc.downstream.one_space import one_space
 from plgc.method.regroup import regroup, spread_start
-from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import check_device
 from plgc.runtime.progress import Progress, shown
-
-LEARNED = BackboneSettings(skip=False)
+from plgc.runtime.schema import LARGEST_WHOLE
 
 
 def merge(
@@ -52,14 +47,14 @@ def merge(
             but not in their features.
         nodes: K, at most the rows of all sources, which is the default. Groups that are too small for ``min_cluster``
             are merged, so that fewer may be left.
-        seed: of the network, and of the start of the groups.
+        seed: of the networks, and of the start of the groups.
         device: where to compute.
         progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
             message, the sources done and the sources in all.
 
     Raises:
         GraphError: features, their scaling or the table they come from differ.
-        ArtifactError: a source was made by another method, or sources have no channel in common.
+        ArtifactError: a source was made by another method, sources have no channel in common, or counts make no sense.
         SettingError: ``nodes`` does not fit, or a source is given twice.
 
     Example:
@@ -76,9 +71,8 @@ def merge(
     parents = check_mergeable(sources, nodes)
     like, claims = _like(sources), weakest_release([source.settings for source in sources])
     with shown(progress) as report:
-        turned = _one_space(sources, like, seed, device, report)
-    features, counts = (torch.cat([getattr(one, name) for one in turned]) for name in ("features", "counts"))
-    vectors = torch.cat([one.pseudo_labels for one in turned if one.pseudo_labels is not None])
+        vectors = one_space(sources, like, seed, device, report)
+    features, counts = (torch.cat([getattr(source, name) for source in sources]) for name in ("features", "counts"))
     if nodes is not None and nodes < len(counts):
         start = spread_start(vectors, counts, nodes, seed)
         groups = regroup(vectors, counts, start, like.blocks, minimum=claims["min_cluster"])
@@ -125,6 +119,12 @@ def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> lis
             f"a condensed graph (sha256 {checksum[:12]}…) is given {times} times: its nodes would count {times} times. "
             "Give every source once"
         )
+    total = sum(sum(source.counts.tolist()) for source in sources)
+    if not 0 < total <= LARGEST_WHOLE or max(_sizes(sources).values()) > LARGEST_WHOLE:
+        raise ArtifactError(
+            f"the rows of the condensed graphs stand for {total} nodes, and their graphs are said to have "
+            f"{_sizes(sources)['nodes']}: that cannot be. Condense the graphs again"
+        )
     rows = sum(source.num_nodes for source in sources)
     if nodes is None and len(sources) == 1:
         raise SettingError("one condensed graph is given, and no number of nodes: there is nothing to merge")
@@ -159,40 +159,6 @@ def _like(sources: Sequence[CondensedGraph]) -> CondensedGraph:
         )
     alike = [source for source in sources if set(source.channels) == common]
     return max(alike, key=lambda source: source.num_nodes)
-
-
-def _one_space(
-    sources: Sequence[CondensedGraph], like: CondensedGraph, seed: int, device: str, report: Progress
-) -> list[CondensedGraph]:
-    """The sources with their Ỹ in the space of ``like``."""
-    report("rebuilding a network from the largest source", 0, len(sources))
-    network, found = reconstruct(like, settings=LEARNED, seed=seed, device=device), []
-    for done, source in enumerate(sources):
-        report(f"turning source {done + 1}", done, len(sources))
-        outputs = network.learned(source.features.to(device), None).cpu()
-        found.append(source if source is like else turn(source, like, outputs))
-    return found
-
-
-def turn(source: CondensedGraph, like: CondensedGraph, outputs: Tensor) -> CondensedGraph:
-    """A source with its Ỹ turned towards ``outputs`` [K, d], which have the blocks of ``like``."""
-    assert source.pseudo_labels is not None
-    blocks, found = source.pseudo_labels.split(list(source.blocks), dim=1), []
-    for wanted, own in zip(outputs.split(list(like.blocks), dim=1), _counterparts(like, source), strict=True):
-        vectors = torch.cat([blocks[place] for place in own], dim=1)
-        found.append(vectors @ procrustes(vectors, wanted))
-    vectors = unit_blocks(torch.cat(found, dim=1), like.blocks)
-    return replace(like, features=source.features, pseudo_labels=vectors, counts=source.counts)
-
-
-def _counterparts(like: CondensedGraph, source: CondensedGraph) -> list[list[int]]:
-    """For every block of one source, the blocks of another that stand for it: of the same channel, place by place."""
-    found: list[list[int]] = []
-    for channel in CHANNELS:
-        count = len(like.blocks_of(channel))
-        own = [place for place, name in enumerate(source.channels) if name == channel]
-        found += [own[place::count] or [own[place % len(own)]] for place in range(count)]
-    return found
 
 
 def _sizes(sources: Sequence[CondensedGraph]) -> dict[str, int]:
