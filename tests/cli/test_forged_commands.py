@@ -27,6 +27,7 @@ TAKEN = {  # by the command: what is forged, and how it is given
     "inspect": ("condensed", ["inspect", "{file}"]),
     "inspect --theory": ("condensed", ["inspect", "{file}", "--graph", "{graph}", "--theory"]),
     "inspect, labels": ("labelled", ["inspect", "{file}"]),
+    "audit": ("condensed", ["audit", "{file}", "--graph", "{graph}", "--seeds", "1", "--shadows", "0"]),
     "evaluate": ("condensed", ["evaluate", "{file}", "--graph", "{graph}", "--seeds", "1", "--shots", "2"]),
     "evaluate, links": ("edges", ["evaluate", "{file}", "--graph", "{graph}", "--seeds", "1", "--task", "link"]),
     "evaluate, labels": ("labelled", ["evaluate", "{file}", "--graph", "{graph}", "--seeds", "1"]),

@@ -92,15 +92,16 @@ def audit_text(result: dict[str, Any]) -> str:
         "grade": f"{result['grade']}{': ' if result['reasons'] else ''}{'; '.join(result['reasons'])}",
         "advice": "; ".join(result["advice"]) or "none",
         "attacked": how,
-        "members": f"AUC {_interval(result['auc'])} (.5 is guessing), by {result['strongest'].replace('_', ' ')}",
+        "members": f"AUC {_interval(result['auc'])} (.5 is guessing; in brackets 95 %), by "
+        + result["strongest"].replace("_", " "),
         "found": f"{_interval(result['tpr'], 100, 1)} % of the members at 1 % false alarms",
         "hidden words": f"{100 * words['found']:.1f} % of a member's found at 1 % false alarms, of others "
         f"{100 * words['found_others']:.1f} %",
         "rows": f"{100 * rows['recovered']:.1f} % of the members' come back by their words, of others "
         f"{100 * rows['recovered_others']:.1f} %",
-        "in the file": f"{told['exact_rows']} rows of nodes as they are, {told['words']} words of which "
-        f"{told['words_of_one']} have one node alone, {told['counts_of_one']} synthetic nodes that stand for one node, "
-        f"{'a' if told['fingerprint'] else 'no'} fingerprint",
+        "in the file": f"{told['exact_rows']} rows of nodes as they are, {told['words']} words, "
+        f"{told['words_of_one']} of them of one node alone, {told['counts_of_one']} synthetic nodes that "
+        f"stand for one node, {'a' if told['fingerprint'] else 'no'} fingerprint",
         "time": seconds(result["seconds"]),
     }
     ordered = sorted(result["attacks"].items(), key=lambda attack: -attack[1]["auc"])
@@ -111,4 +112,4 @@ def audit_text(result: dict[str, Any]) -> str:
 
 def _interval(measured: dict[str, Any], scale: float = 1, digits: int = 3) -> str:
     low, high = (scale * value for value in measured["interval"])
-    return f"{scale * measured['mean']:.{digits}f} (95 %: {low:.{digits}f} to {high:.{digits}f})"
+    return f"{scale * measured['mean']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

@@ -194,7 +194,7 @@ def condense(
 
     The file records what it was made from: all nodes and edges, training edges (--edges train), or training nodes
     (--inductive). 'plgc evaluate' refuses to score it on nodes or edges that it should not have seen. Whoever holds a
-    default file can tell which nodes were in the graph: 'plgc inspect' says what is known of a file.
+    default file can tell which nodes were in the graph: 'plgc audit' measures what a file tells.
 
     Several graphs, or one with --parts, become a folder with one file per source and a manifest. Running the same again
     does only what is missing; one more graph and an existing folder adds it.

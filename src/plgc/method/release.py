@@ -4,8 +4,8 @@ was in the graph, and a minimum size of clusters does not change that.
 
 None of it is differential privacy, and no ε is ever stated. The encoders, the assignment and the number of clusters
 that are left were all computed from the graph without noise, a node reaches its neighbours' rows over the edges, and no
-degree is bounded: noise on the result does not cover those steps. It is called noise; it is measured by the attacks in
-:mod:`plgc.evaluation.membership`, which are weaker than non-negative least squares on candidate rows.
+degree is bounded: noise on the result does not cover those steps. It is called noise, and what an attacker still finds
+is measured (:mod:`plgc.evaluation.membership`, ``plgc audit``).
 """
 
 from __future__ import annotations
