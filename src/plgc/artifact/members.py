@@ -34,6 +34,11 @@ FREE = (
     f"attack that has .993 on a default file (one seed, {REVIEW}), and up to .567 to those of the experiment "
     "membership. It is no guarantee",
 )
+PRIVATE = (
+    "reduced",
+    (0.56, 0.61),
+    "PRIVATE_TEXT",
+)
 NOISY = (
     "unmeasured",
     None,
@@ -65,6 +70,8 @@ def _known_of(method: str, settings: Mapping[str, Any]) -> tuple[str, tuple[floa
         return UNKNOWN
     if settings.get("noise"):
         return NOISY
+    if settings.get("private"):
+        return PRIVATE
     if preset == "paper":
         return FREE if (minimum, share) == (1, 1) else UNKNOWN
     if share is None or share == 1:
