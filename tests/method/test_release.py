@@ -344,6 +344,7 @@ def test_files_with_class_labels_are_not_made_noisy(condensed: plgc.CondensedGra
         ({"min_cluster": 5, "max_share": 0.2}, "reduced", ".56 to .61"),
         ({"max_share": 0.2}, "unmeasured", "not measured"),
         ({"min_cluster": 5, "max_share": 0.5}, "unmeasured", "take it that the file tells"),
+        ({"private": True, "min_cluster": 5}, "reduced", "only what differs by more than chance"),
         ({"preset": "paper"}, "reduced", ".599 on Citeseer"),
         ({"preset": "paper", "min_cluster": 5}, "unmeasured", "not measured"),
         ({"clip": 1.0, "noise": 0.1}, "unmeasured", "noise was measured against"),
