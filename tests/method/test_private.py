@@ -154,6 +154,8 @@ def test_too_few_nodes_are_refused_by_value() -> None:
         plgc.condense(noise, nodes=4, settings=QUICK, private=True)
 
 
-def test_two_bounds_are_refused(graph: Data) -> None:
+def test_other_bounds_are_refused(graph: Data) -> None:
     with pytest.raises(SettingError, match=r"max_share is 0\.2, but a private release has a bound of its own"):
         plgc.condense(graph, nodes=12, settings=QUICK, private=True, max_share=0.2)
+    with pytest.raises(SettingError, match="min_cluster is 3, but clusters of a private release have at least 5 nodes"):
+        plgc.condense(graph, nodes=12, settings=QUICK, private=True, min_cluster=3)

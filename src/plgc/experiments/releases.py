@@ -36,6 +36,7 @@ RELEASES: dict[str, Condenser] = {
     "default": _condensed(),
     "paper": _condensed(preset="paper"),
     "min-cluster-5": _condensed(min_cluster=5),
+    "private": _condensed(private=True),
     "max-share-0.2": _condensed(min_cluster=5, max_share=0.2),
     "noise-0.05": _noisy(0.05),
     "noise-0.1": _noisy(0.1),

@@ -168,7 +168,13 @@ def choose_settings(
         chosen = replace(chosen, pseudo_labels=replace(chosen.pseudo_labels, precision=compute.precision))
     check_precision(chosen.pseudo_labels.precision, compute.device)
     given = {name: getattr(release, name) for name in ("min_cluster", "max_share", "private")}
-    return replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    chosen = replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    if release.min_cluster not in (None, chosen.min_cluster):
+        raise SettingError(
+            f"min_cluster is {release.min_cluster}, but clusters of a private release have at least "
+            f"{chosen.min_cluster} nodes: leave min_cluster out, or turn private off (--no-private)"
+        )
+    return chosen
 
 
 def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:
