@@ -223,9 +223,7 @@ def test_what_is_no_matrix_is_named(source: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bytes_of_a_graph_are_those_of_its_file(
-    tmp_path: Path, demo_graph: Data, weighted: bool
-) -> None:
+def test_bytes_of_a_graph_are_those_of_its_file(tmp_path: Path, demo_graph: Data, weighted: bool) -> None:
     graph = demo_graph.clone()
     assert graph.edge_index is not None
     if weighted:
