@@ -89,3 +89,14 @@ def test_large_graphs_stay_small() -> None:
     assert section["label"] == "Map of 10\u202f000 of 21\u202f000 nodes (dots) around 400 synthetic nodes (rings)."
     assert section["table"].caption == "The largest 300 of 400 synthetic nodes"
     assert len(json.dumps(section["data"])) < 500_000
+
+
+def test_every_colour_is_named() -> None:
+    places = np.zeros((4, 2), "<i2")
+    facts = [{"k": k, "size": 1, "near": 1, "f": [], "class": own} for k, own in enumerate((1, -1))]
+    drawn = NodeMap(places[:2], places[2:], np.arange(2), None, np.array([0, -1]), [1, 8], facts, "class", [], 2)
+    legends = map_section(drawn)["legends"]
+    assert legends == {
+        "own": [(1, "class 1"), (None, "unlabelled")],
+        "label": [(0, "class 0"), (None, "unlabelled")],
+    }

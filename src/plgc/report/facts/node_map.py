@@ -42,7 +42,7 @@ class NodeMap:
         cluster: every node's synthetic node, uint16 [n].
         ids: the nodes' numbers in the graph, uint32 [n]; None where all are shown.
         labels: the nodes' classes, −1 for none, int16 [n]; None without labels.
-        colour: of every synthetic node.
+        colour: of every synthetic node, below :data:`COLOURS`; that itself is grey, for one without a class.
         facts: one entry per synthetic node, see :func:`_facts`.
         by: what the colours mean: ``cluster``, ``source`` or ``class``.
         sources: names, where there are several.
@@ -93,7 +93,8 @@ def make_node_map(sources: Mapping[str, CondensedGraph], rebuilt: Rebuilt) -> No
     if len(condensed) > 1:
         by, colour = "source", (source[synthetic] % COLOURS).tolist()
     elif classes is not None:
-        by, colour = "class", (classes[synthetic].clamp(min=0) % COLOURS).tolist()
+        own_class = classes[synthetic]
+        by, colour = "class", torch.where(own_class < 0, COLOURS, own_class % COLOURS).tolist()
     else:
         by, colour = "cluster", spread_colours(layout[len(shown) :], counts[synthetic])
     facts = _facts(condensed, embedding, source, classes, labels, _names(graph, "feature_names"))
