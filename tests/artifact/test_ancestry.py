@@ -34,7 +34,7 @@ def test_a_parent_is_named_by_the_checksum_of_its_file(tmp_path: Path) -> None:
     ("ancestry", "message"),
     [
         ([{"how": "steal", "parents": [{"checksum": "ab" * 32, "rows": 7}]}], "choose update, update-only-new"),
-        ([{"how": "merge", "parents": []}], "1 to 10000 are possible"),
+        ([{"how": "merge", "parents": []}], "merge names 0 parent"),
         ([{"how": "merge", "parents": [{"checksum": "x", "rows": 7}]}], "hexadecimal"),
         ([{"how": "merge", "parents": [{"checksum": "ab" * 32, "rows": 0}]}], "at least 1"),
         ([{"how": "merge", "parents": [{"checksum": "ab" * 32, "rows": 1, "clip": 1.0}]}], "go together"),

@@ -70,8 +70,9 @@ def test_angles_within_a_source_are_nearly_kept(pair: list[plgc.CondensedGraph])
     for own, rows in zip(pair, merged.pseudo_labels.split([12, pair[1].num_nodes]), strict=True):
         angles = torch.stack([cosines(rows, rows).flatten(), cosines(own.pseudo_labels, own.pseudo_labels).flatten()])
         assert float(torch.corrcoef(angles)[0, 1]) > 0.95
-    torch.testing.assert_close(merged.pseudo_labels, unit_blocks(merged.pseudo_labels, merged.blocks))
-    assert torch.equal(merged.features, torch.cat([source.features for source in pair]))
+    unit = unit_blocks(merged.pseudo_labels, merged.blocks)
+    torch.testing.assert_close(merged.pseudo_labels, unit, rtol=0.02, atol=1e-3)  # a file has few digits
+    torch.testing.assert_close(merged.features, torch.cat([s.features for s in pair]), rtol=0.04, atol=1e-3)
     assert torch.equal(merged.counts, torch.cat([source.counts for source in pair]))
 
 
@@ -80,10 +81,10 @@ def test_fewer_rows_are_means_of_all_rows(pair: list[plgc.CondensedGraph]) -> No
     features = torch.cat([source.features for source in pair])
     assert merged.num_nodes <= merged.nodes_requested == 6
     assert int(merged.counts.sum()) == sum(int(source.counts.sum()) for source in pair)
-    assert bool((merged.features <= features.amax(0) + 1e-6).all())
-    assert bool((merged.features >= features.amin(0) - 1e-6).all())
+    assert bool((merged.features <= 1.03 * features.amax(0)).all())  # a file has few digits
+    assert bool((merged.features >= 0).all())
     total = torch.linalg.lstsq(features.t(), merged.features.t()).solution.sum(0)
-    torch.testing.assert_close(total, torch.ones(merged.num_nodes), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(total, torch.ones(merged.num_nodes), rtol=0.02, atol=0.02)
 
 
 def test_the_result_is_a_file_like_any_other(pair: list[plgc.CondensedGraph], demo_graph: Data, tmp_path: Path) -> None:
@@ -136,10 +137,12 @@ def test_channels_are_those_that_all_sources_have(
 
 
 def test_a_merged_file_claims_no_more_than_its_weakest_source(pair: list[plgc.CondensedGraph]) -> None:
-    strong = {"min_cluster": 5, "max_share": 0.2, "clip": 1.0, "noise": 0.5, "preset": "default"}
-    weak = {"min_cluster": 2, "max_share": 0.4, "clip": 2.0, "noise": 0.25, "preset": "default"}
-    assert weakest_release([strong, weak]) == {"min_cluster": 2, "max_share": 0.4, "clip": 2.0, "noise": 0.25}
-    assert weakest_release([strong, {}]) == {"min_cluster": 1, "max_share": 1.0, "preset": "merged"}
+    every = {"preset": "default", "private": True}
+    strong = every | {"min_cluster": 5, "max_share": 0.2, "clip": 1.0, "noise": 0.5, "dtype": "float8"}
+    weak = every | {"min_cluster": 2, "max_share": 0.4, "clip": 2.0, "noise": 0.25, "dtype": "float16"}
+    assert {"preset": "default", **weakest_release([strong, weak])} == weak
+    weakest = {"min_cluster": 1, "max_share": 1.0, "private": False, "dtype": "float32", "preset": "merged"}
+    assert weakest_release([strong, {}]) == weakest
     private, plain = (replace(source, settings=own) for source, own in zip(pair, (strong, {}), strict=True))
     merged = plgc.merge([private, plain], progress=False)
     assert told_of_members(merged)["members"] == "exposed"
@@ -155,7 +158,7 @@ def test_a_paper_file_among_others_is_not_taken_for_one(pair: list[plgc.Condense
     own = {"preset": "paper", "min_cluster": 1, "max_share": 1.0}
     both = [own, own if other is None else {**own, "preset": other}]
     merged = plgc.merge([replace(s, settings=how) for s, how in zip(pair, both, strict=True)], progress=False)
-    assert told_of_members(merged)["members"] == ("reduced" if other is None else "exposed")
+    assert told_of_members(merged)["members"] == "exposed"
 
 
 def test_no_group_is_smaller_than_the_sources_allow(pair: list[plgc.CondensedGraph]) -> None:

@@ -52,6 +52,10 @@ class Ancestor:
     how: How
     parents: Annotated[tuple[Parent, ...], Size(0, MOST_PARENTS)]
 
+    def __post_init__(self) -> None:
+        if (self.how == "forget") != (not self.parents):
+            raise ValueError(f"{self.how} names {len(self.parents)} parent(s): forgetting names none, all else does")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without those that are not known."""
         parents = [{name: value for name, value in asdict(p).items() if value is not None} for p in self.parents]

@@ -86,7 +86,7 @@ def update(
         )
     if only_new and settings.private and not condensed.settings.get("private", False):
         raise SettingError(
-            "private is asked for, but rows of the old file, which stand in for its nodes, are not: give the whole graph"
+            "private is asked for, but the old file, whose rows stand in for its nodes, is not: give the whole graph"
         )
     count = resolve_size(condensed, bare.num_own + (int(condensed.counts.sum()) if only_new else 0), ratio, nodes)
     count = min(count, bare.num_own + (condensed.num_nodes if only_new else 0))
