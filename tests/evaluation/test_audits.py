@@ -149,6 +149,8 @@ def test_grades(result: dict[str, Any], grade: str, reasons: int) -> None:
     assert graded(result)[0] == grade
     assert len(graded(result)[1]) == reasons
     assert bool(advice(grade, result["file"])) == (grade != "withstands")
+    assert advice("exposed", result["file"])[0].startswith("--private")
+    assert "--private" not in advice("exposed", result["file"], private=True)[0]
 
 
 def test_the_audit_is_the_same_each_time(graph: Data, condensed: plgc.CondensedGraph) -> None:
