@@ -117,6 +117,9 @@ def test_what_cannot_be_audited_is_refused_by_name(graph: Data, condensed: plgc.
         audit(replace(condensed, method="ctgc"), graph)
     with pytest.raises(ArtifactError, match="encoders, pseudo_labels, synthesis"):
         audit(replace(condensed, settings={}), graph)
+    for damaged in ({"encoders": 3}, {"pseudo_labels": {"rounds": "many"}}, {"synthesis": None}):
+        with pytest.raises(plgc.PLGCError):
+            audit(replace(condensed, settings={**condensed.settings, **damaged}), graph)
     with pytest.raises(ArtifactError, match="halo of 9 nodes"):
         audit(replace(condensed, source={**condensed.source, "halo": 9}), graph)
     with pytest.raises(SettingError, match="seeds is 0"):
