@@ -117,6 +117,9 @@ def test_what_cannot_be_audited_is_refused_by_name(graph: Data, condensed: plgc.
         audit(replace(condensed, method="ctgc"), graph)
     with pytest.raises(ArtifactError, match="encoders, pseudo_labels, synthesis"):
         audit(replace(condensed, settings={}), graph)
+    for damaged in ({"encoders": 3}, {"pseudo_labels": {"rounds": "many"}}, {"synthesis": None}):
+        with pytest.raises(plgc.PLGCError):
+            audit(replace(condensed, settings={**condensed.settings, **damaged}), graph)
     with pytest.raises(ArtifactError, match="halo of 9 nodes"):
         audit(replace(condensed, source={**condensed.source, "halo": 9}), graph)
     with pytest.raises(SettingError, match="seeds is 0"):
@@ -149,6 +152,8 @@ def test_grades(result: dict[str, Any], grade: str, reasons: int) -> None:
     assert graded(result)[0] == grade
     assert len(graded(result)[1]) == reasons
     assert bool(advice(grade, result["file"])) == (grade != "withstands")
+    assert advice("exposed", result["file"])[0].startswith("--private")
+    assert "--private" not in advice("exposed", result["file"], private=True)[0]
 
 
 def test_the_audit_is_the_same_each_time(graph: Data, condensed: plgc.CondensedGraph) -> None:

@@ -41,7 +41,8 @@ ENOUGH = 0.9  # AUC from which members are found without shadows, which then are
 AUC_LIMIT, TPR_LIMIT = 0.6, 0.03  # up to here a file withstands the attacks
 AUC_EXPOSED, TPR_EXPOSED = 0.75, 0.2  # from here it tells who was in the graph
 NEEDED = ("encoders", "pseudo_labels", "synthesis")  # settings without which a file cannot be made again
-ADVICE = "condense with --min-cluster 5 --max-share 0.2, which costs accuracy, or keep the file to yourself"
+ADVICE = "--private: publish only what differs by more than chance; or keep the file to yourself"
+FEWER = "fewer synthetic nodes (--nodes), or keep the file to yourself"  # of a file that is private already
 
 
 def audit(
@@ -116,7 +117,11 @@ def audit(
         "file": told,
     }
     grade, reasons = graded(result)
-    return result | {"grade": grade, "reasons": reasons, "advice": advice(grade, told)}
+    return result | {
+        "grade": grade,
+        "reasons": reasons,
+        "advice": advice(grade, told, bool(condensed.settings.get("private"))),
+    }
 
 
 def settings_of(condensed: CondensedGraph) -> CondenseSettings:
@@ -270,9 +275,9 @@ def graded(result: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "withstands", reasons
 
 
-def advice(grade: str, told: Mapping[str, Any]) -> list[str]:
-    """What the owner can do."""
-    found = [] if grade == "withstands" else [ADVICE]
+def advice(grade: str, told: Mapping[str, Any], private: bool = False) -> list[str]:
+    """The options that the owner can condense with instead."""
+    found = [] if grade == "withstands" else [FEWER if private else ADVICE]
     if told["counts_of_one"]:
         found.append(f"--min-cluster 5: {told['counts_of_one']} synthetic nodes stand for one node each")
     if told["fingerprint"]:

@@ -105,3 +105,11 @@ def test_no_more_words_of_members_than_of_others_are_read_off_noise(graph: Data,
     # The better of two guesses is taken, so that the mean is a little above 0.
     assert np.mean([one["auc"] - one["auc_others"] for one in found]) == pytest.approx(0.0, abs=0.08)
     assert np.mean([one["found"] for one in found]) < 0.05
+
+
+def test_a_graph_without_words_to_hide_has_values_of_guessing(graph: Data, members: torch.Tensor) -> None:
+    x = torch.ones(200, 5)
+    x[:20, 0] = 0.5  # one column differs, and no value is above its median
+    file = replace(publish_noise(graph, 0, nodes=8), features=torch.ones(8, 5), scaling="none")
+    found = infer_words(file.features, candidates_of(file, Data(x=x, edge_index=graph.edge_index)), members)
+    assert found == {"auc": 0.5, "found": 0.0, "auc_others": 0.5, "found_others": 0.0}

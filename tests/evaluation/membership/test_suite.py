@@ -15,7 +15,7 @@ from plgc.evaluation.membership.shadows import Evidence, draw_members
 from plgc.evaluation.membership.suite import gather_evidence
 from plgc.graphs import citation_graph
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.runtime.errors import SettingError
+from plgc.runtime.errors import ArtifactError, SettingError
 from quick import quick
 
 QUICK = quick(16, hidden=24, rounds=1, epochs=3)
@@ -119,3 +119,10 @@ def test_members_have_to_be_a_mask_of_both_kinds(graph: Data) -> None:
     for bad in (torch.ones(200, dtype=torch.bool), torch.zeros(200, dtype=torch.bool), torch.arange(100)):
         with pytest.raises(SettingError, match="members are"):
             attack(condensed, graph, bad)
+
+
+def test_values_out_of_range_are_refused(graph: Data) -> None:
+    condensed = replace(publish_noise(graph, 0, 6), pseudo_labels=None)
+    huge = replace(condensed, features=condensed.features * 1e38)
+    with pytest.raises(ArtifactError, match="out of range"):
+        attack(huge, graph, half(graph))

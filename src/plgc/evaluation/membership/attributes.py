@@ -58,14 +58,19 @@ def infer_words(features: Tensor, candidates: Candidates, members: Tensor, *, se
     asked, truth = coin, words[targets]
     inside = torch.arange(len(targets), device=words.device) < len(chosen[0])
     results = [
-        {
-            f"{name}{suffix}": measure(guess[kind][asked[kind]].cpu(), truth[kind][asked[kind]].cpu())
-            for suffix, kind in (("", inside), ("_others", ~inside))
-            for name, measure in (("auc", auroc), ("found", true_positive_rate))
-        }
+        _told(guess[inside][asked[inside]], truth[inside][asked[inside]])
+        | _told(guess[~inside][asked[~inside]], truth[~inside][asked[~inside]], "_others")
         for guess in guesses.values()
     ]
     return max(results, key=lambda result: result["auc"] - result["auc_others"])
+
+
+def _told(guess: Tensor, truth: Tensor, suffix: str = "") -> dict[str, float]:
+    """How well guesses tell words from others; those of guessing where there are none of a kind, as in small graphs."""
+    if bool(truth.all()) or not bool(truth.any()):
+        return {f"auc{suffix}": 0.5, f"found{suffix}": 0.0}
+    scores, words = guess.cpu(), truth.cpu()
+    return {f"auc{suffix}": auroc(scores, words), f"found{suffix}": true_positive_rate(scores, words)}
 
 
 def _drawn(kind: Tensor, generator: torch.Generator) -> Tensor:

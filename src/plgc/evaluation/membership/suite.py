@@ -32,7 +32,7 @@ from plgc.evaluation.membership.unique import coverage_scores
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.check import node_count
 from plgc.graphs.views.inductive import induced_subgraph
-from plgc.runtime.errors import SettingError
+from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.sparse.inputs import Inputs
 
 SHADOWS = 4
@@ -104,6 +104,8 @@ def attack(
     candidates = candidates_of(condensed, bare, device=device, view=view)
     target = gather_evidence(condensed, candidates.published, seed=seed)
     scores = dict(target.scores)
+    if not all(bool(torch.isfinite(score).all()) for score in scores.values()):
+        raise ArtifactError("the file's values are out of range: an attack on it ends in NaN or infinite scores")
     found = enough is not None and max(auroc(score, members) for score in scores.values()) >= enough
     if condenser is not None and shadows > 0 and not found:
         known = condense_shadows(graph, condenser, int(members.sum()), shadows, seed)
