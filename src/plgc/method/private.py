@@ -32,6 +32,7 @@ from plgc.sparse.product import multiply
 
 THRESHOLD = 5.0  # t: a difference is published from so many standard errors on
 POWERS = (0.0, 0.5, 1.0, 2.0)  # p, the narrowest contrast first
+LENGTH = 0.5  # of the published differences, relative to those of a default X'
 COLUMNS = 32  # of the weights, at a time: all at once would be twice the memory of the assignment
 COUNT_STEP = 5  # counts are rounded to multiples of it
 NOISE_FLOOR = 1e-6  # of a squared standard error, relative to the squares that it is a difference of
@@ -121,7 +122,7 @@ def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> 
         new = (found == 0) & (difference.abs() >= THRESHOLD * error) & (difference != 0)
         found[new] = (difference / norm)[new]
         shares.append((error / difference.abs())[new])
-    found = rounded(found * (length / found.norm().clamp(min=TINY)))
+    found = rounded(found * (LENGTH * length / found.norm().clamp(min=TINY)))
     share = torch.cat(shares)
     rows = torch.where(seen, rounded(mean), 0.0) + found
     return Published(rows, found.any(1), float(share.max()) if len(share) else 0.0)
