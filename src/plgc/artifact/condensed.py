@@ -11,7 +11,7 @@ of the original the method saw, the split whose training nodes or labels it was 
 from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
 itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``,
-``largest_share`` (of a private release: the largest part of a published number that can come from one node), and a
+``largest_share`` (of a private release: the largest part of a published mean or difference that one node gives), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
 name of the graph.
 """
