@@ -6,10 +6,10 @@ chance to a learner, and what tells members from other nodes. Here row k is a co
     d_kj = Σ_n w_nk (x_nj − x̄_j),    s²_kj = Σ_n w²_nk (x_nj − x̄_j)²,
 
 with d's standard error s. It is published where |d_kj| ≥ t s_kj, rounded to a power of √2, and left out elsewhere; so
-is the mean that differences are added to. One node's part of a sum is at most the root of the sum of all squared parts: no
-node gives more than s / |d| ≤ 1 / t of a mean or difference that is published, and a word has to be used by about t²
-nodes to be published at all. That is a bound, for the weights as they are. That members are hard to find in the result
-was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
+is the mean that differences are added to. One node's part of a sum is at most the root of the sum of all squared
+parts: no node gives more than s / |d| ≤ 1 / t of a mean or difference that is published, and a word has to be used by
+about t² nodes to be published at all. That is a bound, for the weights as they are. That members are hard to find in
+the result was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
 
 Weights come in four widths, W = V S^p: V are those of the default X', S is the Gram matrix of the centred
 pseudo-labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the narrowest
