@@ -82,7 +82,8 @@ def release_privately(
     if len(kept) < 2:
         raise SettingError(
             f"of {len(whole)} synthetic nodes, made from {inputs.num_nodes} nodes, {len(kept)} differ from the mean by "
-            f"{THRESHOLD:g} standard errors: too few for a private release. Ask for fewer, or turn private off"
+            f"{THRESHOLD:g} standard errors: too few for a private release. Ask for fewer, or turn private off "
+            "(--no-private)"
         )
     left = replace(
         labels,
