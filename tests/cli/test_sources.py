@@ -213,7 +213,7 @@ def test_a_private_file_is_used_like_any_other(run: Any, owners: list[Path], tmp
     told = run("condense", owners[0], "--nodes", KEPT, "--private", "-o", file)
     assert told.code == 0
     assert "about" in told.out
-    assert "of a published number, at most, from one node" in run("inspect", file).out
+    assert "of a published mean or difference, at most, from one node" in run("inspect", file).out
     found = run("inspect", file, "--json").result
     assert found["largest_share"] <= 0.2
     assert found["privacy"]["members"] == "reduced"
@@ -234,9 +234,9 @@ def test_parts_of_one_graph_are_not_private(run: Any, owners: list[Path], two: P
 def test_the_fingerprint_is_a_choice(run: Any, owners: list[Path], tmp_path: Path) -> None:
     alone = run("condense", owners[0], "--nodes", KEPT, "--no-fingerprint", "-o", tmp_path / "a", "--json").result
     assert plgc.CondensedGraph.load(alone["artifact"]).fingerprint is None
-    given = ["condense", *owners[:2], "--nodes", KEPT, "--fingerprint", "-o", tmp_path / "b", "--json"]
+    given = ["condense", *owners[:2], "--nodes", KEPT, "--fingerprint", "-o", tmp_path / "b"]
     refused(run, 1, "turn private off", *given)
-    with_it = run(*given, "--no-private").result
+    with_it = run(*given, "--no-private", "--json").result
     assert all(plgc.CondensedGraph.load(made["artifact"]).fingerprint for made in with_it["artifacts"])
 
 

@@ -171,7 +171,9 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
     if settings.get("max_share", 1.0) < 1:
         pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
     if result["largest_share"] is not None:
-        pairs["largest share"] = f"{100 * result['largest_share']:.0f} % of a published number, at most, from one node"
+        pairs["largest share"] = (
+            f"{100 * result['largest_share']:.0f} % of a published mean or difference, at most, from one node"
+        )
     if "clip" in settings:
         pairs["noise"] = f"{settings['noise']:g}, rows clipped to {settings['clip']:g}"
     return pairs

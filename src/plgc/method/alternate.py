@@ -20,7 +20,7 @@ from plgc.method.warm import Known, start_from
 class Condensation:
     """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'.
 
-    ``share`` is the largest part of a published number that can come from one node; None where nothing bounds it.
+    ``share`` is the largest part of a published mean or difference that one node gives; None where nothing bounds it.
     """
 
     stage: StageOne

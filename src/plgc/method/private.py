@@ -5,11 +5,11 @@ chance to a learner, and what tells members from other nodes. Here row k is a co
 
     d_kj = Σ_n w_nk (x_nj − x̄_j),    s²_kj = Σ_n w²_nk (x_nj − x̄_j)²,
 
-with d's standard error s. It is published where |d_kj| ≥ t s_kj, rounded to a power of √2, and left out elsewhere. One
-node's part of a sum is at most the root of the sum of all squared parts: no node gives more than s / |d| ≤ 1 / t of a
-published number, and a word has to be used by about t² nodes to be published at all. That is a bound, for the weights
-as they are. That members are hard to find in the result was measured (docs/many_owners.md), not proven: encoders and
-assignment were learned from all nodes.
+with d's standard error s. It is published where |d_kj| ≥ t s_kj, rounded to a power of √2, and left out elsewhere; so
+is the mean that differences are added to. One node's part of a sum is at most the root of the sum of all squared
+parts: no node gives more than s / |d| ≤ 1 / t of a mean or difference that is published, and a word has to be used by
+about t² nodes to be published at all. That is a bound, for the weights as they are. That members are hard to find in
+the result was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
 
 Weights come in four widths, W = V S^p: V are those of the default X', S is the Gram matrix of the centred
 pseudo-labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the narrowest
@@ -32,6 +32,7 @@ from plgc.sparse.product import multiply
 
 THRESHOLD = 5.0  # t: a difference is published from so many standard errors on
 POWERS = (0.0, 0.5, 1.0, 2.0)  # p, the narrowest contrast first
+LENGTH = 0.5  # of the published differences, relative to those of a default X'
 COLUMNS = 32  # of the weights, at a time: all at once would be twice the memory of the assignment
 COUNT_STEP = 5  # counts are rounded to multiples of it
 NOISE_FLOOR = 1e-6  # of a squared standard error, relative to the squares that it is a difference of
@@ -46,7 +47,7 @@ class Published:
     Attributes:
         rows: the mean row and the differences from it, rounded, [K, c].
         differs: which rows differ from the mean at all, bool [K].
-        share: the largest part of a published number that can come from one node.
+        share: the largest part of a published mean or difference that can come from one node.
     """
 
     rows: Tensor
@@ -81,7 +82,8 @@ def release_privately(
     if len(kept) < 2:
         raise SettingError(
             f"of {len(whole)} synthetic nodes, made from {inputs.num_nodes} nodes, {len(kept)} differ from the mean by "
-            f"{THRESHOLD:g} standard errors: too few for a private release. Ask for fewer, or turn private off"
+            f"{THRESHOLD:g} standard errors: too few for a private release. Ask for fewer, or turn private off "
+            "(--no-private)"
         )
     left = replace(
         labels,
@@ -111,17 +113,16 @@ def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> 
     """
     centre = mean_rows(x, weights.new_full((len(weights), 1), 1 / len(weights)))[0]
     mean, error = (part[0] for part in _sums(x, weights.mean(1, keepdim=True), torch.zeros_like(centre)))
-    seen = mean.abs() >= THRESHOLD * error
+    seen = (mean.abs() >= THRESHOLD * error) & (mean != 0)
     shares = [(error / mean.abs())[seen]]
-    found, length = mean.new_zeros(weights.shape[1], len(mean)), None
+    found, lengths = mean.new_zeros(weights.shape[1], len(mean)), list[Tensor]()
     for power in POWERS:
         difference, error = _contrasts(x, weights, spread, power, centre)
-        norm = difference.norm()
-        length = norm if length is None else length
+        lengths.append(difference.norm())
         new = (found == 0) & (difference.abs() >= THRESHOLD * error) & (difference != 0)
-        found[new] = (difference / norm)[new]
+        found[new] = (difference / lengths[-1])[new]
         shares.append((error / difference.abs())[new])
-    found = rounded(found * (length / found.norm().clamp(min=TINY)))
+    found = rounded(found * (LENGTH * lengths[0] / found.norm().clamp(min=TINY)))
     share = torch.cat(shares)
     rows = torch.where(seen, rounded(mean), 0.0) + found
     return Published(rows, found.any(1), float(share.max()) if len(share) else 0.0)

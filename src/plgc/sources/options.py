@@ -54,8 +54,8 @@ def source_options(
     chosen = choose_settings(preset, settings, compute, release)
     if release.fingerprint and (chosen.private or release.clip is not None):
         raise SettingError(
-            "private, clipped and noisy files carry no fingerprint of the graph: leave fingerprint out, or turn private "
-            "off (--no-private), which several sources have by default"
+            "private, clipped and noisy files carry no fingerprint of the graph: leave fingerprint out, or turn "
+            "private off (--no-private), which several sources have by default"
         )
     release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))
