@@ -105,9 +105,9 @@ def paired(ours: Values, theirs: Values) -> list[tuple[int, float]]:
 
 
 def less_best(ours: Values, others: list[Values]) -> list[tuple[int, float]]:
-    """The pairs with whichever of the others has the highest mean on the draws that all of them have."""
+    """The pairs with the one of highest mean on the draws that all have; the first where several have it."""
     common = set(ours).intersection(*others)
-    best = max(others, key=lambda values: np.mean([values[draw] for draw in common]))
+    best = max(others, key=lambda values: round(float(np.mean([values[draw] for draw in common])), 7))
     return paired({draw: ours[draw] for draw in common}, best)
 
 

@@ -25,7 +25,7 @@ Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.attributes
 TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol
 ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
 Engine = StrEnum("Engine", ["serial", "processes", "ray"])  # plgc.sources.engine
-Partition = StrEnum("Partition", ["random", "metis", "skewed"])  # plgc.graphs.views.partition
+Partition = StrEnum("Partition", ["random", "metis", "stream", "skewed"])  # plgc.graphs.views.partition
 Decimal = StrEnum("Decimal", ["comma", "point"])
 Combination = StrEnum(  # plgc.downstream.combine
     "Combination", {"heads": "heads", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"}

@@ -61,6 +61,7 @@ def less_best(values: Mapping[Draw, float], others: Mapping[str, Mapping[Draw, f
     draws = sorted(set(values).intersection(*others.values()))
     if not others or not draws:
         return None
-    means = {name: statistics.fmean(found[draw] for draw in draws) for name, found in others.items()}
+    # Rounded: of two with the same mean the first is taken, whatever the last bits are.
+    means = {name: round(statistics.fmean(found[draw] for draw in draws), 9) for name, found in others.items()}
     best = max(means, key=means.__getitem__)
     return Difference(best, {draw: values[draw] - others[best][draw] for draw in draws})
