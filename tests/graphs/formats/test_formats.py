@@ -21,7 +21,7 @@ from torch_geometric.utils import to_networkx
 
 from plgc.graphs import formats, load_graph
 from plgc.graphs.formats.columns import TableColumns
-from plgc.graphs.formats.npz import npz_bytes
+from plgc.graphs.formats.npz import npz_bytes, save_npz
 from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
 
 
@@ -231,7 +231,7 @@ def test_bytes_of_a_graph_are_those_of_its_file(tmp_path: Path, demo_graph: Data
     found = npz_bytes(graph)
     parts = {"x": graph.x, "edge_index": graph.edge_index, "num_nodes": graph.num_nodes}
     parts |= {"edge_weight": graph.edge_weight} if weighted else {}
-    whole = formats.npz.save_npz(Data(**parts), tmp_path / "graph.npz").stat().st_size
+    whole = save_npz(Data(**parts), tmp_path / "graph.npz").stat().st_size
     assert whole - 1500 < found < whole  # but for the description
 
 
