@@ -45,19 +45,14 @@ def made_up(words: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(x).float(), torch.from_numpy(plan).float(), torch.from_numpy(centres).float()
 
 
-def equal(weights: Tensor) -> np.ndarray:
-    """The weights with columns of equal sums."""
-    plain = weights.double().numpy()
-    return plain / plain.sum(0) * plain.sum(0).mean()
-
-
 def parts_of_nodes(x: Tensor, weights: Tensor, vectors: Tensor, power: float) -> np.ndarray:
     """What every node gives to every contrast, w_nk x_nj, [N, K, c], written out."""
     centred = (vectors - vectors.mean(0)).double().numpy()
     values, bases = np.linalg.eigh(centred @ centred.T)
     kept = values > 1e-6 * values.max()
     mixing = (bases[:, kept] * values[kept] ** power) @ bases[:, kept].T
-    return (equal(weights) @ mixing)[:, :, None] * x.double().numpy()[:, None]
+    mixed = weights.double().numpy() @ mixing
+    return (mixed - mixed.mean(0))[:, :, None] * x.double().numpy()[:, None]
 
 
 def published(x: Tensor, weights: Tensor, vectors: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -78,11 +73,11 @@ def test_what_differs_by_more_than_chance_is_published(words: bool) -> None:
     x, weights, vectors = made_up(words)
     found = significant(x, weights, cluster_spread(vectors))
     chosen, done = published(x, weights, vectors)
-    mean = x.double().numpy().T @ equal(weights).mean(1)
-    error = np.sqrt((x.double().numpy() ** 2).T @ equal(weights).mean(1) ** 2)
+    mean = x.double().numpy().T @ weights.double().numpy().mean(1)
+    error = np.sqrt((x.double().numpy() ** 2).T @ weights.double().numpy().mean(1) ** 2)
     base = np.where(np.abs(mean) >= THRESHOLD * error, rounded(torch.from_numpy(mean)).numpy(), 0)
     difference = found.rows.numpy() - base
-    assert 0.02 < done.mean() < 0.95
+    assert 0 < done.mean() < 0.95
     assert np.array_equal(np.abs(difference) > 1e-6, done)
     assert np.array_equal(np.sign(difference)[done], np.sign(chosen.sum(0))[done])
 

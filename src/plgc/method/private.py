@@ -11,9 +11,9 @@ squared parts: no node gives more than s / |d| ≤ 1 / t of a mean or difference
 used by about t² nodes to be published at all. That is a bound, for the weights as they are. That members are hard to
 find in the result was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
 
-Weights come in four widths, W = V S^p: V are those of the default X', scaled to equal sums, S is the Gram matrix of
-the centred pseudo-labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the
-narrowest contrast that is larger than chance.
+Weights come in four widths, W = V S^p: V are those of the default X', S is the Gram matrix of the centred pseudo-
+labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the narrowest contrast
+that is larger than chance.
 """
 
 from __future__ import annotations
@@ -110,10 +110,6 @@ def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> 
         weights: V, [N, K], whose contrasts are taken.
         spread: of the clusters, see :func:`cluster_spread`.
     """
-    # Equal sums, since S 1 = 0: contrasts then sum to 0. Else what all nodes have in common would pass as a difference,
-    # and with it the mean of a word that one node uses.
-    total = weights.sum(0)
-    weights = weights * (total.mean() / total.clamp(min=TINY))
     mean, error = (part[0] for part in _sums(x, weights.mean(1, keepdim=True)))
     seen = (mean.abs() >= THRESHOLD * error) & (mean != 0)
     shares = [(error / mean.abs())[seen]]
@@ -137,10 +133,14 @@ def rounded(values: Tensor) -> Tensor:
 
 
 def _contrasts(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor], power: float) -> tuple[Tensor, Tensor]:
-    """d and s of all rows, for W = V S^p: [K, c] each."""
+    """d and s of all rows, for W = V S^p less its column means: [K, c] each."""
     values, bases = spread
     mixing = (bases * values**power @ bases.t()).to(weights.dtype)
-    parts = [_sums(x, weights @ own) for own in mixing.split(COLUMNS, dim=1)]
+    parts = []
+    for own in mixing.split(COLUMNS, dim=1):
+        mixed = weights @ own
+        # Else what all nodes have in common would pass as a difference, and with it a word that one node uses.
+        parts.append(_sums(x, mixed - mixed.mean(0)))
     return torch.cat([sums for sums, _ in parts]), torch.cat([error for _, error in parts])
 
 
