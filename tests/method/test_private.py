@@ -36,7 +36,7 @@ def made_up(words: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     random = np.random.default_rng(0)
     cluster = random.integers(CLUSTERS, size=NODES)
     chance = 0.1 + 0.5 * (np.arange(WORDS)[None] % 3 == cluster[:, None] % 3)
-    x = (random.random((NODES, WORDS)) < chance).astype(np.float32) if words else random.normal(chance)
+    x = (random.random((NODES, WORDS)) < chance).astype(np.float32) if words else random.normal(6 * chance - 2)
     x[:, -2:] = 0  # one word that nobody uses, and
     x[7, -1] = 5
     plan = random.random((NODES, CLUSTERS)) * 0.1 + np.eye(CLUSTERS)[cluster]
@@ -77,7 +77,7 @@ def test_what_differs_by_more_than_chance_is_published(words: bool) -> None:
     error = np.sqrt((x.double().numpy() ** 2).T @ weights.double().numpy().mean(1) ** 2)
     base = np.where(np.abs(mean) >= THRESHOLD * error, rounded(torch.from_numpy(mean)).numpy(), 0)
     difference = found.rows.numpy() - base
-    assert 0 < done.mean() < 0.95
+    assert 0.05 < done.mean() < 0.95
     assert np.array_equal(np.abs(difference) > 1e-6, done)
     assert np.array_equal(np.sign(difference)[done], np.sign(chosen.sum(0))[done])
 
@@ -95,7 +95,7 @@ def test_no_node_gives_more_than_the_largest_share(words: bool) -> None:
     assert 0 < largest <= found.share <= 1 / THRESHOLD + 1e-6
 
 
-@pytest.mark.parametrize("users", [1, 5, 24])
+@pytest.mark.parametrize("users", [1, 5, 35])
 def test_a_word_of_few_nodes_is_in_no_row(users: int) -> None:
     x, weights, vectors = made_up()
     x[:users, -1] = 5
@@ -155,7 +155,7 @@ def test_too_few_nodes_are_refused_by_value() -> None:
     noise = Data(x=torch.rand(60, 8, generator=random), edge_index=torch.randint(60, (2, 120), generator=random))
     with pytest.raises(SettingError, match="20 synthetic nodes of at least 5 nodes each need 100 nodes"):
         plgc.condense(noise, nodes=20, settings=QUICK, private=True)
-    with pytest.raises(SettingError, match=r"made from 60 nodes, [01] differ from the mean by 5 standard errors"):
+    with pytest.raises(SettingError, match=r"made from 60 nodes, [01] differ from the mean by 6 standard errors"):
         plgc.condense(noise, nodes=4, settings=QUICK, private=True)
 
 

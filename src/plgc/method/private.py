@@ -30,7 +30,7 @@ from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, mean_
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.product import multiply
 
-THRESHOLD = 5.0  # t: a difference is published from so many standard errors on
+THRESHOLD = 6.0  # t: a difference is published from so many standard errors on
 POWERS = (0.0, 0.5, 1.0, 2.0)  # p, the narrowest contrast first
 LENGTH = 0.5  # of the published differences, relative to those of a default X'
 COLUMNS = 32  # of the weights, at a time: all at once would be twice the memory of the assignment
