@@ -24,7 +24,7 @@ KEPT = 10
 @pytest.fixture(scope="module")
 def owners(folder: Path) -> list[Path]:
     """Three graphs of 150 nodes, 3 classes and 40 features."""
-    made = [citation_graph(nodes=150, classes=3, features=40, seed=seed) for seed in range(3)]
+    made = [citation_graph(nodes=450, classes=3, features=40, seed=seed) for seed in range(3)]
     return [save_npz(graph, folder / f"owner{number}.npz") for number, graph in enumerate(made)]
 
 
@@ -93,7 +93,7 @@ def test_a_late_source_and_a_second_run_as_text(run: Any, two: Path, owners: lis
 @pytest.mark.parametrize("option", [("--fingerprint", "--no-private"), ("--no-fingerprint",)])
 def test_a_replaced_graph_of_the_same_counts_is_made_again(run: Any, tmp_path: Path, option: tuple[str, ...]) -> None:
     """Only its content is another: not the name, nor the numbers of nodes, edges and features."""
-    graph = citation_graph(nodes=100, classes=3, features=40, seed=1)
+    graph = citation_graph(nodes=400, classes=3, features=40, seed=1)
     one, two = (save_npz(graph, tmp_path / f"{name}.npz") for name in ("one", "two"))
     given = ["condense", one, two, "--nodes", 5, "-o", tmp_path / "out", *option, "--json"]
     before = {artifact["graph"]: artifact["sha256"] for artifact in run(*given).result["artifacts"]}

@@ -36,23 +36,23 @@ def made_up(words: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     random = np.random.default_rng(0)
     cluster = random.integers(CLUSTERS, size=NODES)
     chance = 0.1 + 0.5 * (np.arange(WORDS)[None] % 3 == cluster[:, None] % 3)
-    x = (random.random((NODES, WORDS)) < chance).astype(np.float32) if words else random.normal(chance)
+    x = (random.random((NODES, WORDS)) < chance).astype(np.float32) if words else random.normal(6 * chance - 2)
     x[:, -2:] = 0  # one word that nobody uses, and
     x[7, -1] = 5
     plan = random.random((NODES, CLUSTERS)) * 0.1 + np.eye(CLUSTERS)[cluster]
     centres = np.eye(3)[np.arange(CLUSTERS) % 3] + 0.2 * random.normal(size=(CLUSTERS, 3))
-    return torch.from_numpy(x).float(), torch.from_numpy(plan / plan.sum(0)).float(), torch.from_numpy(centres).float()
+    plan *= np.linspace(0.2, 3, CLUSTERS) / plan.sum(0)  # as where degrees differ: columns with unequal sums
+    return torch.from_numpy(x).float(), torch.from_numpy(plan).float(), torch.from_numpy(centres).float()
 
 
 def parts_of_nodes(x: Tensor, weights: Tensor, vectors: Tensor, power: float) -> np.ndarray:
-    """What every node gives to every contrast, w_nk (x_nj − x̄_j), [N, K, c], written out."""
+    """What every node gives to every contrast, w_nk x_nj, [N, K, c], written out."""
     centred = (vectors - vectors.mean(0)).double().numpy()
     values, bases = np.linalg.eigh(centred @ centred.T)
     kept = values > 1e-6 * values.max()
     mixing = (bases[:, kept] * values[kept] ** power) @ bases[:, kept].T
     mixed = weights.double().numpy() @ mixing
-    dense = x.double().numpy()
-    return mixed[:, :, None] * (dense - dense.mean(0))[:, None]
+    return (mixed - mixed.mean(0))[:, :, None] * x.double().numpy()[:, None]
 
 
 def published(x: Tensor, weights: Tensor, vectors: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -95,8 +95,12 @@ def test_no_node_gives_more_than_the_largest_share(words: bool) -> None:
     assert 0 < largest <= found.share <= 1 / THRESHOLD + 1e-6
 
 
-def test_a_word_of_one_node_is_in_no_row() -> None:
+@pytest.mark.parametrize("users", [1, 5, 35])
+def test_a_word_of_few_nodes_is_in_no_row(users: int) -> None:
     x, weights, vectors = made_up()
+    x[:users, -1] = 5
+    x[users:, -1] = 0
+    weights[:users] *= 1e-6  # its users hardly count: what the others lack must not pass as a difference
     rows = significant(x, weights, cluster_spread(vectors)).rows
     assert (rows[:, -2:] == 0).all()
     assert (rows[:, :-2] != 0).any(0).all()
@@ -151,7 +155,7 @@ def test_too_few_nodes_are_refused_by_value() -> None:
     noise = Data(x=torch.rand(60, 8, generator=random), edge_index=torch.randint(60, (2, 120), generator=random))
     with pytest.raises(SettingError, match="20 synthetic nodes of at least 5 nodes each need 100 nodes"):
         plgc.condense(noise, nodes=20, settings=QUICK, private=True)
-    with pytest.raises(SettingError, match=r"made from 60 nodes, [01] differ from the mean by 5 standard errors"):
+    with pytest.raises(SettingError, match=r"made from 60 nodes, [01] differ from the mean by 6 standard errors"):
         plgc.condense(noise, nodes=4, settings=QUICK, private=True)
 
 

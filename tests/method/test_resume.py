@@ -260,6 +260,7 @@ def test_sources_keep_checkpoints_of_their_own(
 ) -> None:
     settings = quick("paper")
     options: dict[str, Any] = {"names": ["north", "south"], "nodes": 6, "settings": settings, "min_cluster": None}
+    options["private"] = False  # these graphs are too small
     other = citation_graph(nodes=100, classes=3, features=40)
     plgc.condense_sources([graph, other], tmp_path / "whole", **options)
     out = tmp_path / "out"

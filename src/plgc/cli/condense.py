@@ -117,8 +117,8 @@ class ReleaseOptions:
         bool | None,
         typer.Option(
             "--private/--no-private",
-            help="Publish only what differs by more than chance: hides who was in the graph as far as attacks were "
-            "measured. Default for several graphs, not for --parts.",
+            help="Publish only what differs by more than chance: hides members as far as was measured, costs accuracy. "
+            "Default for several graphs, not for --parts.",
         ),
     ] = None
     clip: Annotated[float | None, typer.Option(metavar="C", help="Shorten rows to this norm.")] = None

@@ -3,17 +3,17 @@
 A default x'_k is a mean of some twenty nodes. Most of what sets it apart from other rows is those nodes' own words:
 chance to a learner, and what tells members from other nodes. Here row k is a contrast over all nodes,
 
-    d_kj = Σ_n w_nk (x_nj − x̄_j),    s²_kj = Σ_n w²_nk (x_nj − x̄_j)²,
+    d_kj = Σ_n w_nk x_nj with Σ_n w_nk = 0,    s²_kj = Σ_n w²_nk x²_nj,
 
-with d's standard error s. It is published where |d_kj| ≥ t s_kj, rounded to a power of √2, and left out elsewhere; so
-is the mean that differences are added to. One node's part of a sum is at most the root of the sum of all squared
-parts: no node gives more than s / |d| ≤ 1 / t of a mean or difference that is published, and a word has to be used by
-about t² nodes to be published at all. That is a bound, for the weights as they are. That members are hard to find in
-the result was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
+where s is at least d's standard error. It is published where |d_kj| ≥ t s_kj, rounded to a power of √2, and left out
+elsewhere; so is the mean that differences are added to. One node's part of a sum is at most the root of the sum of all
+squared parts: no node gives more than s / |d| ≤ 1 / t of a mean or difference that is published, and a word has to be
+used by about t² nodes to be published at all. That is a bound, for the weights as they are. That members are hard to
+find in the result was measured (docs/many_owners.md), not proven: encoders and assignment were learned from all nodes.
 
-Weights come in four widths, W = V S^p: V are those of the default X', S is the Gram matrix of the centred
-pseudo-labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the narrowest
-contrast that is larger than chance.
+Weights come in four widths, W = V S^p: V are those of the default X', S is the Gram matrix of the centred pseudo-
+labels, in powers p of which nodes of similar clusters count more and more alike. Each value has the narrowest contrast
+that is larger than chance.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from plgc.sparse.features import Features, SparseFeatures, StoredFeatures, mean_
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.product import multiply
 
-THRESHOLD = 5.0  # t: a difference is published from so many standard errors on
+THRESHOLD = 6.0  # t: a difference is published from so many standard errors on
 POWERS = (0.0, 0.5, 1.0, 2.0)  # p, the narrowest contrast first
 LENGTH = 0.5  # of the published differences, relative to those of a default X'
 COLUMNS = 32  # of the weights, at a time: all at once would be twice the memory of the assignment
 COUNT_STEP = 5  # counts are rounded to multiples of it
-NOISE_FLOOR = 1e-6  # of a squared standard error, relative to the squares that it is a difference of
 TINY = 1e-30  # below every length that is divided by
 RANK = 1e-6  # eigenvalues below this, relative to the largest, are none
 
@@ -111,13 +110,12 @@ def significant(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor]) -> 
         weights: V, [N, K], whose contrasts are taken.
         spread: of the clusters, see :func:`cluster_spread`.
     """
-    centre = mean_rows(x, weights.new_full((len(weights), 1), 1 / len(weights)))[0]
-    mean, error = (part[0] for part in _sums(x, weights.mean(1, keepdim=True), torch.zeros_like(centre)))
+    mean, error = (part[0] for part in _sums(x, weights.mean(1, keepdim=True)))
     seen = (mean.abs() >= THRESHOLD * error) & (mean != 0)
     shares = [(error / mean.abs())[seen]]
     found, lengths = mean.new_zeros(weights.shape[1], len(mean)), list[Tensor]()
     for power in POWERS:
-        difference, error = _contrasts(x, weights, spread, power, centre)
+        difference, error = _contrasts(x, weights, spread, power)
         lengths.append(difference.norm())
         new = (found == 0) & (difference.abs() >= THRESHOLD * error) & (difference != 0)
         found[new] = (difference / lengths[-1])[new]
@@ -134,23 +132,21 @@ def rounded(values: Tensor) -> Tensor:
     return torch.where(size > 0, values.sign() * 2 ** ((2 * size.clamp(min=TINY).log2()).round() / 2), 0.0)
 
 
-def _contrasts(
-    x: Features, weights: Tensor, spread: tuple[Tensor, Tensor], power: float, centre: Tensor
-) -> tuple[Tensor, Tensor]:
-    """d and s of all rows, for W = V S^p: [K, c] each."""
+def _contrasts(x: Features, weights: Tensor, spread: tuple[Tensor, Tensor], power: float) -> tuple[Tensor, Tensor]:
+    """d and s of all rows, for W = V S^p less its column means: [K, c] each."""
     values, bases = spread
     mixing = (bases * values**power @ bases.t()).to(weights.dtype)
-    parts = [_sums(x, weights @ own, centre) for own in mixing.split(COLUMNS, dim=1)]
+    parts = []
+    for own in mixing.split(COLUMNS, dim=1):
+        mixed = weights @ own
+        # Else what all nodes have in common would pass as a difference, and with it a word that one node uses.
+        parts.append(_sums(x, mixed - mixed.mean(0)))
     return torch.cat([sums for sums, _ in parts]), torch.cat([error for _, error in parts])
 
 
-def _sums(x: Features, weights: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
-    """d = Σ_n w_nk (x_n − c) and its standard error, √ Σ_n w²_nk (x_n − c)²: [k, c] each."""
-    squares = weights.square()
-    sums = mean_rows(x, weights) - weights.sum(0)[:, None] * centre
-    largest = _squared_sums(x, squares) + squares.sum(0)[:, None] * centre.square()
-    error = largest - 2 * centre * mean_rows(x, squares)
-    return sums, torch.maximum(error, NOISE_FLOOR * largest).sqrt()
+def _sums(x: Features, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """d = Σ_n w_nk x_n and s = √ Σ_n w²_nk x²_n: [k, c] each."""
+    return mean_rows(x, weights), _squared_sums(x, weights.square()).sqrt()
 
 
 def _squared_sums(x: Features, weights: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def condense_sources(
     Example:
         >>> import plgc
         >>> from plgc.graphs import citation_graph
-        >>> graphs = [citation_graph(nodes=100, classes=3, features=60, seed=seed) for seed in (0, 1)]
+        >>> graphs = [citation_graph(nodes=300, classes=3, features=60, seed=seed) for seed in (0, 1)]
         >>> made = plgc.condense_sources(graphs, "both", nodes=6, names=["east", "west"])
         >>> backbone = plgc.reconstruct(plgc.load_sources("both"))
         >>> len(backbone.blocks) >= 2  # an output, or several, of each source

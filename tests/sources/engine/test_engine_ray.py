@@ -157,7 +157,7 @@ def test_many_sources_survive_a_lost_node(cluster: Any, tmp_path: Path, monkeypa
         save_npz(graph, tmp_path / f"{name}.npz")
     monkeypatch.setenv("PLGC_DATA", str(tmp_path))
     graphs = ["first", tmp_path / "second.npz", *made[2:]]
-    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK)
+    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK, private=False)
     base = tmp_path / "cluster"
     base.mkdir()
     second = add_node(cluster)
@@ -172,7 +172,9 @@ def test_many_sources_survive_a_lost_node(cluster: Any, tmp_path: Path, monkeypa
     thread = threading.Thread(target=lose_a_node)
     thread.start()
     monkeypatch.setattr(folder_module, "condense_source", source_to)
-    found = plgc.condense_sources(graphs, base / "out", nodes=6, settings=QUICK, engine="ray", address=cluster.address)
+    found = plgc.condense_sources(
+        graphs, base / "out", nodes=6, settings=QUICK, private=False, engine="ray", address=cluster.address
+    )
     thread.join()
     assert len(begun(base)) == 5
     assert all(source.made for source in found.sources)
@@ -270,7 +272,7 @@ def test_a_killed_driver_loses_what_was_under_way_alone(cluster: Any, tmp_path: 
         save_npz(citation_graph(nodes=120, classes=3, features=40, seed=seed), tmp_path / f"g{seed}.npz")
         for seed in range(3)
     ]
-    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK)
+    plgc.condense_sources(graphs, tmp_path / "serial", nodes=6, settings=QUICK, private=False)
     script, out = tmp_path / "driver.py", tmp_path / "out"
     script.write_text(DRIVER)
     command = [sys.executable, str(script), str(out), cluster.address, *map(str, graphs)]
@@ -281,7 +283,9 @@ def test_a_killed_driver_loses_what_was_under_way_alone(cluster: Any, tmp_path: 
         driver.kill()
         driver.wait()
     kept = {entry.name for entry in plgc.sources.read_manifest(out).sources}
-    found = plgc.condense_sources(graphs, out, nodes=6, settings=QUICK, engine="ray", address=cluster.address)
+    found = plgc.condense_sources(
+        graphs, out, nodes=6, settings=QUICK, private=False, engine="ray", address=cluster.address
+    )
     assert kept
     assert {source.name for source in found.sources if not source.made} == kept
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {
