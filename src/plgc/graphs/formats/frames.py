@@ -72,7 +72,7 @@ def read_parquet(path: Path, kinds: Mapping[str, Kind], decimal: str | None = No
 
 @contextmanager
 def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
-    """Open a Parquet file, with options of pyarrow's; whatever is wrong with it is raised as :func:`read_parquet` does."""
+    """Open a Parquet file, with options of pyarrow; raises as :func:`read_parquet` does, also while it is read."""
     if not os.path.exists(path):
         raise GraphNotFoundError(f"no such file: {path}")
     try:

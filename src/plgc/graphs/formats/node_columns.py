@@ -192,7 +192,7 @@ def _number(word: str) -> float | None:
 
 def _sparse_or_dense(x: np.ndarray) -> Tensor | None:
     """Features in the form that is cheaper to work with: a wide table of mostly zeros, a bag of words, as CSR."""
-    return as_features(sp.csr_matrix(x)) if is_sparse(x.shape, np.count_nonzero(x)) else torch.from_numpy(x)
+    return as_features(sp.csr_matrix(x)) if is_sparse(x.shape, int(np.count_nonzero(x))) else torch.from_numpy(x)
 
 
 def is_sparse(shape: tuple[int, ...], values: int) -> bool:

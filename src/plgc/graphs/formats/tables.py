@@ -98,7 +98,9 @@ def kinds_of(names: Sequence[str], found: Mapping[str, str], columns: TableColum
     """How each column that is read is read, by the roles that were found."""
     kinds: dict[str, Kind] = {} if "source" in found else dict.fromkeys(names, "value")
     kinds |= {name: "word" for name in columns.word_columns if name in kinds}
-    return kinds | {column: KINDS.get(role, "value") for role, column in found.items()}
+    for role, column in found.items():
+        kinds[column] = KINDS.get(role, "value")
+    return kinds
 
 
 def known_decimal(columns: TableColumns) -> str | None:

@@ -88,14 +88,14 @@ def column_of(values: Any, kind: Kind = "value") -> Column:
     if array.dtype.kind in "fiub" and array.ndim == 1:
         distinct, codes = np.unique(array, return_inverse=True)
         missing = np.isnan(distinct) if distinct.dtype.kind == "f" else np.zeros(len(distinct), bool)
-        kept = [_word(value) for value in distinct[~missing].tolist()]
+        kept = [word_of(value) for value in distinct[~missing].tolist()]
         return Column(codes=np.where(codes < len(kept), codes, -1), words=kept)
     if array.dtype.kind == "M" and array.ndim == 1 and kind == "value":
         return Column(numbers=days_of(array), dates=True)
     if array.ndim != 1 or array.dtype.kind not in "OUS":  # matrices of objects are not read
         return Column(codes=np.full(len(array), -1), words=None)
     coder = Coder(kind)
-    coder.add([None if value is None else _word(value) for value in array.tolist()])
+    coder.add([None if value is None else word_of(value) for value in array.tolist()])
     return coder.column()
 
 
@@ -259,7 +259,7 @@ def _simplified(array: np.ndarray) -> np.ndarray:
     return _object_array(values)
 
 
-def _word(value: Any) -> str:
+def word_of(value: Any) -> str:
     """A value as text; 3.0, which some libraries make of a 3 where another value is missing, as 3."""
     value = value.item() if isinstance(value, np.generic) else value
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
