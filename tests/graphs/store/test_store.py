@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from plgc.graphs import TableColumns, load_graph, save_npz, save_stored, store_graph
+from plgc.graphs import load_graph, save_stored, store_graph
 from plgc.graphs.load import open_graph
 
 NODES, EDGES = 400, 3000
@@ -129,9 +129,7 @@ def test_without_a_node_table(tmp_path: Path, end: str, ids: str) -> None:
     KINDS[end](edges, tmp_path / f"edges{end}")
     save_stored(open_graph(tmp_path / f"edges{end}"), tmp_path / "expected" / "graph")
     parts = in_parts(edges, tmp_path / "edges", end)
-    assert_same(
-        store_graph(parts, tmp_path / "made" / "graph", notice=False), tmp_path / "expected" / "graph"
-    )
+    assert_same(store_graph(parts, tmp_path / "made" / "graph", notice=False), tmp_path / "expected" / "graph")
 
 
 @pytest.mark.parametrize("end", ["", ".npz", ".safetensors"])
