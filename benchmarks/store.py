@@ -1,7 +1,7 @@
 """Memory and time of ``plgc data store`` on a generated graph, in a process of its own.
 
 ``python benchmarks/store.py --nodes 1000000 --edges 10000000 --memory 512MiB FOLDER`` writes tables into FOLDER, stores
-them, and prints one JSON object: seconds a million entries, and the peak of anonymous memory (``RssAnon`` of /proc,
+them, and prints one JSON object: CPU seconds a million entries, and the peak of anonymous memory (``RssAnon`` of /proc,
 looked at fifty times a second), beside that of an interpreter that has only imported the package.
 """
 
@@ -39,13 +39,14 @@ def main() -> None:
     shutil.rmtree(output, ignore_errors=True)
     store = ["data", "store", str(given.folder / "edges"), "--nodes-table", str(given.folder / "nodes")]
     command = [sys.executable, "-m", "plgc", *store, "--memory", given.memory, "-o", str(output), "--json", "-q"]
-    base, _, _ = watched([sys.executable, "-c", "import plgc.graphs, time; time.sleep(1)"])
-    peak, spent, out = watched(command)
+    base, *_ = watched([sys.executable, "-c", "import plgc.graphs, time; time.sleep(1)"])
+    peak, spent, busy, out = watched(command)
     found = json.loads(out)
     entries = {key: found[key] for key in ("nodes", "edges", "features", "bytes")}
     read = sum(path.stat().st_size for path in given.folder.glob("*/part-*"))
     kind = {key: getattr(given, key) for key in ("memory", "words", "weights", "csv")}
-    cost = {"seconds": round(spent, 1), "seconds_a_million_entries": round(1e6 * spent / found["edges"], 3)}
+    cost = {"seconds": round(spent, 1), "cpu_seconds": round(busy, 1)}
+    cost["cpu_seconds_a_million_entries"] = round(1e6 * busy / found["edges"], 3)
     memory = {"anonymous_mib": round(peak / 2**20), "of_that_the_interpreter_mib": round(base / 2**20)}
     print(json.dumps({**kind, **entries, "input_bytes": read, **cost, **memory}))
 
@@ -78,9 +79,9 @@ def save(table: pa.Table, path: Path, text: bool) -> None:
         parquet.write_table(table, path.with_suffix(".parquet"))
 
 
-def watched(command: list[str]) -> tuple[int, float, str]:
-    """Run a command; its peak of anonymous memory in bytes, seconds, and what it printed."""
-    start, peak = time.perf_counter(), 0
+def watched(command: list[str]) -> tuple[int, float, float, str]:
+    """Run a command; its peak of anonymous memory in bytes, seconds, those of the CPU, and what it printed."""
+    start, before, peak = time.perf_counter(), os.times(), 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
         while running.poll() is None:
             try:
@@ -92,7 +93,9 @@ def watched(command: list[str]) -> tuple[int, float, str]:
         assert running.stdout is not None
         out = running.stdout.read()
     assert running.returncode == 0, out
-    return peak, time.perf_counter() - start, out
+    after = os.times()
+    busy = after.children_user + after.children_system - before.children_user - before.children_system
+    return peak, time.perf_counter() - start, busy, out
 
 
 if __name__ == "__main__":

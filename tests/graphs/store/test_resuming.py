@@ -119,7 +119,7 @@ def test_memory_and_disk_are_checked_first(
         store(source, tmp_path / "made", memory="100MiB")
     store(source, tmp_path / "enough", memory="401MiB")
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5000}))
-    with pytest.raises(SettingError, match=r"storing this graph takes up to .* bytes of disk .* 5,000 are free"):
+    with pytest.raises(SettingError, match=r"storing this graph takes up to .* bytes of disk, 5,000 are free"):
         store(source, tmp_path / "made")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "enough", "nodes.csv"]
 

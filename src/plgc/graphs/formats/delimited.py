@@ -26,6 +26,7 @@ DELIMITERS = (",", "\t", ";", "|", " ")
 SAMPLE_ROWS = 20
 SEARCHED_ROWS = 100_000  # in which a cell of the first line is searched
 BLOCK_CELLS, BLOCK_ROWS = 500_000, 128  # at most the one, at least the other
+BLOCK_LETTERS = 1 << 24  # … and about as many letters at most
 MAX_ROWS = 2**31
 
 
@@ -231,7 +232,8 @@ def cell_blocks(layout: Layout) -> Iterator[list[str]]:
         GraphError: a line has more or fewer cells than the first.
     """
     width, cells = len(layout.names), list[str]()
-    size = max(BLOCK_ROWS * width, BLOCK_CELLS)
+    least = BLOCK_ROWS * width
+    size = most = max(least, BLOCK_CELLS)
     rows = _rows(layout.path, layout.skipped, layout.delimiter)
     if layout.header:
         next(rows)
@@ -243,6 +245,8 @@ def cell_blocks(layout: Layout) -> Iterator[list[str]]:
                 f"{layout.path}: line {line} has {len(row)} cell(s), the first line has {width}: every line needs the "
                 "same number; a cell that holds the delimiter must be in quotes"
             )
+        if len(cells) == least:  # long texts come in fewer rows
+            size = min(most, max(least, BLOCK_LETTERS * least // max(1, sum(map(len, cells)))))
         if len(cells) >= size:
             yield cells
             cells = []

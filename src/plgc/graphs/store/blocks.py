@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from plgc.graphs.formats.tables import find_columns
 from plgc.graphs.store.parts import Parts
 from plgc.runtime.errors import GraphError, SettingError
 
-ROWS = 1 << 17  # of a block
-BLOCK_CELLS = 1 << 19  # … or fewer, where there are many columns
-CSV_BYTES = 1 << 22
-BUFFER = 1 << 20  # bytes of a column of Parquet that are read at a time
+ROWS, LEAST_ROWS = 1 << 17, 128  # of a block …
+BLOCK_BYTES = 8 << 20  # … which is about as large as this, where rows are
+CSV_BYTES = 4 << 20  # of text that are parsed at a time
+BUFFER = 1 << 18  # bytes of a column of Parquet that are read at a time
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Table:
         roles: the column of every role that has one.
         layouts: of every file of text.
         types: of every column of Parquet, as pyarrow has them.
+        bytes: of every column of Parquet in a row, on average.
         rows: how many there are; of text at most so many.
         cells: numbers or words in them, the entries of vectors one by one.
     """
@@ -40,6 +41,7 @@ class Table:
     roles: dict[str, str]
     layouts: tuple[Layout, ...]
     types: dict[str, Any]
+    bytes: dict[str, int]
     rows: int
     cells: int
 
@@ -54,9 +56,8 @@ def open_table(parts: Parts, roles: Sequence[str], columns: TableColumns, notes:
     if parts.parquet:
         if columns.header is not None:
             raise SettingError(f"{parts.name}: header says how a table of text begins; this table has names of its own")
-        types, rows, cells = _parquet_types(parts)
-        found = find_columns(parts.name, [*types], roles, columns, notes, None)
-        return Table(parts, tuple(types), found, (), types, rows, cells)
+        table = _parquet_table(parts)
+        return replace(table, roles=find_columns(parts.name, table.names, roles, columns, notes, None))
     named = columns.names_of(roles)
     first = find_layout(parts.files[0], roles, notes, columns.header, named, ids)
     layouts = [first]
@@ -65,29 +66,32 @@ def open_table(parts: Parts, roles: Sequence[str], columns: TableColumns, notes:
         _check_same(parts.files[0], first.names, path, layouts[-1].names)
     found = find_columns(parts.name, first.names, roles, columns, notes, first)
     rows = sum(_lines(path) for path in parts.files)
-    return Table(parts, first.names, found, tuple(layouts), {}, rows, rows * len(first.names))
+    return Table(parts, first.names, found, tuple(layouts), {}, {}, rows, rows * len(first.names))
 
 
-def _parquet_types(parts: Parts) -> tuple[dict[str, Any], int, int]:
-    """The types of columns, and how many rows and cells there are."""
-    first, rows, cells = dict[str, Any](), 0, 0
+def _parquet_table(parts: Parts) -> Table:
+    """A table of Parquet without roles."""
+    first, sizes, rows, cells = dict[str, Any](), dict[str, int](), 0, 0
     for path in parts.files:
         names = parquet_columns(path)
         with open_parquet(path) as file:
-            about = file.metadata
-            groups = map(about.row_group, range(about.num_row_groups))
-            rows += about.num_rows
-            cells += sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
             types = {name: file.schema_arrow.field(name).type for name in names}
-        if not first:
-            first = types
+            about = file.metadata
+            rows += about.num_rows
+            for group in map(about.row_group, range(about.num_row_groups)):
+                for leaf in map(group.column, range(group.num_columns)):
+                    cells += leaf.num_values
+                    name = next((name for name in names if f"{leaf.path_in_schema}.".startswith(f"{name}.")), "")
+                    size = max(leaf.total_uncompressed_size, 8 * leaf.num_values) // max(1, group.num_rows)
+                    sizes[name] = max(sizes.get(name, 0), size)
+        first = first or types
         _check_same(parts.files[0], [*first], path, names)
         if other := next((name for name in names if types[name] != first[name]), None):
             raise GraphError(
                 f"{path}: {other!r} is of type {types[other]}, and {first[other]} in {parts.files[0].name}: write all "
                 "parts with the same types"
             )
-    return first, rows, cells
+    return Table(parts, tuple(first), {}, (), first, sizes, rows, cells)
 
 
 def _check_same(first: Path, names: Sequence[str], path: Path, others: Sequence[str]) -> None:
@@ -114,16 +118,19 @@ def table_blocks(table: Table, names: Sequence[str]) -> Iterator[tuple[Path, int
         GraphError: a file is damaged; the message names it.
     """
     for place, path in enumerate(table.parts.files):
-        blocks = parquet_blocks(path, names) if table.parts.parquet else _text_blocks(table.layouts[place], names)
+        blocks = (
+            parquet_blocks(table, path, names) if table.parts.parquet else _text_blocks(table.layouts[place], names)
+        )
         row = 0
         for columns in blocks:
             yield path, row, columns
             row += len(columns[0])
 
 
-def parquet_blocks(path: Path, names: Collection[str]) -> Iterator[list[Any]]:
-    """These columns of a Parquet file, some rows at a time."""
-    rows = max(128, min(ROWS, BLOCK_CELLS // len(names)))
+def parquet_blocks(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
+    """These columns of a file of a table in Parquet, some rows at a time."""
+    size = sum(table.bytes.get(name, 8) for name in names)
+    rows = max(LEAST_ROWS, min(ROWS, BLOCK_BYTES // max(1, size)))
     with open_parquet(path, buffer_size=BUFFER) as file:
         for batch in file.iter_batches(batch_size=rows, columns=list(names)):
             yield [batch.column(name) for name in names]

@@ -43,18 +43,15 @@ def sorted_keys(memory: int, nodes: int, weighted: bool) -> int:
     return max(LEAST_SORT, left) // (A_WEIGHTED_KEY if weighted else A_KEY)
 
 
-def check_disk(folder: Path, rows: int, weighted: bool, cells: int) -> None:
-    """Raise :class:`SettingError` where the disk has no room for what is written.
+def edges_on_disk(rows: int, weighted: bool) -> int:
+    """Bytes that the edges of so many rows take while they are sorted."""
+    return rows * (WEIGHTED_ROW if weighted else ROW)
 
-    Args:
-        folder: on the disk.
-        rows: of the edge list that are still to be sorted.
-        weighted: whether edges have weights.
-        cells: of the node table, or of features, that are still to be written.
-    """
-    needed = rows * (WEIGHTED_ROW if weighted else ROW) + CELL * cells
+
+def check_disk(folder: Path, needed: int) -> None:
+    """Raise :class:`SettingError` where the disk of a folder has fewer bytes free than what is still to be written."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise SettingError(
-            f"storing this graph takes up to {needed:,} bytes of disk while it is sorted, {free:,} are free in "
-            f"{folder}: make room, or choose another place"
+            f"storing this graph takes up to {needed:,} bytes of disk, {free:,} are free in {folder}: make room, or "
+            "choose another place"
         )

@@ -19,6 +19,7 @@ from plgc.graphs.store.blocks import Table, parquet_blocks
 from plgc.graphs.store.spill import Spill, spills
 from plgc.runtime.errors import GraphError
 
+TOGETHER = 8  # columns of Parquet that are read in one pass over the files
 MOST_WORDS = 1 << 20  # different words of a column of labels
 
 Told = Callable[[int], None]
@@ -39,21 +40,25 @@ def read_columns(
     """
     pieces = spills(folder)
     if not table.parts.parquet:
-        found = read_parts(table.parts.name, table.layouts, kinds, decimal, pieces, own)
+        words = {name: _Words(kind, decimal, pieces, name) for name, kind in kinds.items() if kind == "word"}
+        found = read_parts(table.parts.name, table.layouts, kinds, decimal, pieces, {**words, **own})
         told(len(kinds))
         return found
-    columns, rows = dict[str, Column](), 0
-    for count, (name, kind) in enumerate(kinds.items()):
-        collector = own.get(name) or _collector(table.types[name], kind, decimal, pieces, name)
-        rows = 0
+    columns, names = dict[str, Column](), list(kinds)
+    for start in range(0, len(names), TOGETHER):
+        group = names[start : start + TOGETHER]
+        collectors = [
+            own.get(name) or _collector(table.types[name], kinds[name], decimal, pieces, name) for name in group
+        ]
         for path in table.parts.files:
-            collector.begin(path)
-            for (cells,) in parquet_blocks(path, [name]):
-                collector.add(cells)
-                rows += len(cells)
-        columns[name] = collector.column()
-        told(count + 1)
-    return InputTable(table.parts.name, rows, columns)
+            for collector in collectors:
+                collector.begin(path)
+            for block in parquet_blocks(table, path, group):
+                for collector, cells in zip(collectors, block, strict=True):
+                    collector.add(cells)
+        columns |= {name: collector.column() for name, collector in zip(group, collectors, strict=True)}
+        told(start + len(group))
+    return InputTable(table.parts.name, table.rows, columns)
 
 
 def _collector(kind_of: Any, kind: Kind, decimal: str | None, pieces: MakePieces, name: str) -> Collector:
@@ -140,7 +145,10 @@ class _Words(_Ignored):
         self.coder, self.written, self.plain = Coder(kind, pieces), Written(pieces), True
 
     def add(self, cells: Any) -> None:
-        words: list[str | None] = cells.to_pylist()
+        if self.coder.parts is None and not self.written.parts:  # a column of texts: nothing is kept of it
+            self.coder.rows += len(cells)
+            return
+        words: list[str | None] = cells if isinstance(cells, list) else cells.to_pylist()
         self.coder.add([None if word is None else word_of(word) for word in words])
         if len(self.coder.known) > MOST_WORDS:
             raise GraphError(

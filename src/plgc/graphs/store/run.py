@@ -167,7 +167,7 @@ def _nodes(
     sparse = x if x is not None and x.layout == torch.sparse_csr else None
     arrays = graph_to_arrays(data, sparse)
     for key, array in arrays.items():
-        if key != "edge_index" and not (key == "num_nodes" and x is not None):
+        if key != "edge_index" and not (key == "num_nodes" and (folder / "x_shape.npy").exists()):
             np.save(folder / f"{key}.npy", array, allow_pickle=False)
     data.x = x
     return {

@@ -17,7 +17,7 @@ from plgc.graphs.formats.stored import stored_files
 from plgc.graphs.formats.tables import EDGE_ROLES, NODE_ROLES, known_decimal
 from plgc.graphs.store.arrays import array_edges, open_arrays, raw_graph, read_whole, store_features, store_ids
 from plgc.graphs.store.blocks import Table, open_table
-from plgc.graphs.store.budget import BASE, BLOCKS, check_disk, check_memory
+from plgc.graphs.store.budget import BASE, BLOCKS, CELL, check_disk, check_memory, edges_on_disk
 from plgc.graphs.store.columns import read_columns
 from plgc.graphs.store.edges import EdgeBlock, named_ends, table_edges
 from plgc.graphs.store.ids import NodeIds
@@ -59,13 +59,14 @@ class TableSource:
     def nodes(self, folder: Path, memory: int, dtype: str | None, notes: list[str], progress: Progress) -> Data:
         """Write features and ids of the nodes into a folder; labels, masks and names are returned."""
         edges = self._open(self.edge_parts, EDGE_ROLES, [])  # so that what is wrong with it is told before the work
-        check_disk(folder, edges.rows, "weight" in edges.roles, 0)
+        sorting = edges_on_disk(edges.rows, "weight" in edges.roles)
+        check_disk(folder, sorting)
         if self.node_parts is None:
             return self._named_nodes(edges, folder, memory, notes, progress)
         ends = tuple if self.edge_parts.parquet else partial(words_of, self.edge_parts.files[0])
         table = self._open(self.node_parts, NODE_ROLES, notes, ends)
         check_memory(memory, table.rows)
-        check_disk(folder, edges.rows, "weight" in edges.roles, table.cells)
+        check_disk(folder, sorting + CELL * table.cells)
         return store_nodes(table, self.columns, folder, dtype, notes, progress)
 
     def _named_nodes(self, edges: Table, folder: Path, memory: int, notes: list[str], progress: Progress) -> Data:
@@ -130,7 +131,7 @@ class ArraySource:
             nodes, x = int(graph["num_nodes"]), self.arrays.get("x")
             edges = self.arrays["edge_index"].shape[1]
             check_memory(memory, nodes, read_whole(self.arrays))
-            check_disk(folder, edges, "edge_weight" in self.arrays, 0 if x is None else x.size)
+            check_disk(folder, edges_on_disk(edges, "edge_weight" in self.arrays) + (0 if x is None else 4 * x.size))
             if x is not None and x.shape[1] > 0:
                 store_features(x, folder, dtype, progress)
             elif x is not None:
