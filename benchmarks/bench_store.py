@@ -1,8 +1,8 @@
 """Memory and time of ``plgc data store`` on a generated graph, in a process of its own.
 
-``python benchmarks/store.py --nodes 1000000 --edges 10000000 --memory 512MiB FOLDER`` writes tables into FOLDER, stores
-them, and prints one JSON object: CPU seconds a million entries, and the peak of anonymous memory (``RssAnon`` of /proc,
-looked at fifty times a second), beside that of an interpreter that has only imported the package.
+``python benchmarks/bench_store.py --nodes 1000000 --edges 10000000 --memory 512MiB FOLDER`` writes tables into FOLDER,
+stores them, and prints one JSON object: CPU seconds a million entries, and the peak of anonymous memory (``RssAnon`` of
+/proc, looked at fifty times a second), beside that of an interpreter that has only imported the package.
 """
 
 from __future__ import annotations
