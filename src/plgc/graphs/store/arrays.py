@@ -20,10 +20,11 @@ from plgc.graphs.formats.limits import check_unpacked
 from plgc.graphs.formats.npy import read_header, write_features
 from plgc.graphs.formats.npz import members
 from plgc.graphs.formats.stored import MAX_HEADER
+from plgc.graphs.store.budget import check_disk
 from plgc.graphs.store.edges import EdgeBlock
 from plgc.graphs.store.nodes import shapes_only
 from plgc.graphs.store.numbering import IdColumn
-from plgc.runtime.errors import GraphError
+from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.progress import Progress
 
 EDGES = 1 << 17  # edges that are looked at at a time
@@ -54,7 +55,7 @@ def open_arrays(source: Path, work: Path) -> dict[str, Any]:
         return _safetensors_arrays(source)
     except GraphError as error:
         raise GraphError(f"{source}: {error}") from error
-    except OSError:
+    except (SettingError, OSError):
         raise
     except Exception as error:  # a damaged header fails in many ways: tokens, syntax, values, memory, …
         raise GraphError(f"{source} is not a readable graph ({type(error).__name__}: {error})") from error
@@ -62,7 +63,9 @@ def open_arrays(source: Path, work: Path) -> dict[str, Any]:
 
 def _unpacked(source: Path, work: Path) -> Path:
     with zipfile.ZipFile(source) as archive:
-        check_unpacked(source, sum(item.file_size for item in archive.infolist()))
+        size = sum(item.file_size for item in archive.infolist())
+        check_unpacked(source, size)
+        check_disk(work.parent, size)
         work.mkdir(exist_ok=True)
         for item in members(archive):
             archive.extract(item, work)

@@ -36,14 +36,12 @@ def read_columns(
         decimal: the sign before decimals, where it is known.
         folder: for the files.
         own: collectors for some of the columns, of ids for instance.
-        told: called with the number of columns that have been read.
+        told: called with the number of columns of Parquet that have been read.
     """
     pieces = spills(folder)
     if not table.parts.parquet:
         words = {name: _Words(kind, decimal, pieces, name) for name, kind in kinds.items() if kind == "word"}
-        found = read_parts(table.parts.name, table.layouts, kinds, decimal, pieces, {**words, **own})
-        told(len(kinds))
-        return found
+        return read_parts(table.parts.name, table.layouts, kinds, decimal, pieces, {**words, **own})
     columns, names = dict[str, Column](), list(kinds)
     for start in range(0, len(names), TOGETHER):
         group = names[start : start + TOGETHER]

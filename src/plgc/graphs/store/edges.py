@@ -61,7 +61,7 @@ def table_edges(table: Table, ids: NodeIds, owner: str, weight: Column | None, n
             if len(unknown := np.flatnonzero(place < 0)):
                 raise GraphError(
                     f"{path}: row {row + int(unknown[0]) + 1} names the node {str(end[unknown[0]])!r}, which {owner} "
-                    f"does not have, as do {len(unknown) - 1:,} of the next {len(place):,} rows: add a row for each or "
+                    f"does not have ({len(unknown):,} such edge(s) in {len(place):,} rows): add a row for each node or "
                     "drop those edges, and see that ids are written alike in both"
                 )
         own = None

@@ -6,7 +6,6 @@ else a 128-bit hash of the text. So a node takes 12 or 20 bytes, whatever its id
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,9 +120,6 @@ class NodeIds:
 
     def __len__(self) -> int:
         return self.count or len(self.order)
-
-    def __iter__(self) -> Iterator[str]:
-        raise TypeError("ids cannot be listed: they are kept as numbers or hashes")
 
     def __contains__(self, word: object) -> bool:
         return bool(word) and bool(self.find(as_ids([str(word)]))[0] >= 0)

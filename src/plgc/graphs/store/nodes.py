@@ -41,12 +41,12 @@ def store_nodes(
     kinds, work = kinds_of(table.names, table.roles, columns), folder / "columns"
     work.mkdir()
     name = table.roles["node_id"]
-    ids = IdColumn(work, name, table.parts.name)
+    parquet = table.parts.parquet  # which is read column by column, text row by row
 
     def told(done: int) -> None:
-        progress(f"reading {table.parts.name}", done, 2 * len(kinds))
+        progress(f"reading {table.parts.name}", done, 2 * (len(kinds) if parquet else table.rows))
 
-    told(0)
+    ids = IdColumn(work, name, table.parts.name, None if parquet else told)
     read = read_columns(table, kinds, known_decimal(columns), work, {name: ids}, told)
     places = ids.finish(folder / "node_ids.npy")
     places.save(folder / IDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,8 +23,9 @@ ROWS = 1 << 16  # ids that are written at a time
 class IdColumn:
     """Collects the ids of a node table, in order; only their hashes are kept in memory."""
 
-    def __init__(self, folder: Path, column: str, owner: str) -> None:
+    def __init__(self, folder: Path, column: str, owner: str, told: Callable[[int], None] | None = None) -> None:
         self.folder, self.name, self.owner, self.part = folder, column, owner, ""
+        self.told, self.total = told, 0  # called with the number of ids so far
         self.numbers, self.hashes, self.row = Spill(folder), (Spill(folder), Spill(folder)), 0
         self.text, self.width = None, 0  # the file of ids that are text, and the length of the longest
 
@@ -44,7 +45,9 @@ class IdColumn:
             raise GraphError(
                 f"{self.part}: row {self.row + error.row + 1} has no id in {self.name!r}: every node needs one"
             ) from error
-        self.row += len(ids)
+        self.row, self.total = self.row + len(ids), self.total + len(ids)
+        if self.told is not None:
+            self.told(self.total)
         if self.text is None and ids.dtype.kind == "i":
             self.numbers.append(ids)
             return

@@ -26,7 +26,7 @@ from plgc.graphs.formats.stored import flush_folder
 from plgc.graphs.load import ClassLikeWarning, existing, tell
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.graphs.standard import set_split, standard_form
-from plgc.graphs.store.budget import sorted_keys
+from plgc.graphs.store.budget import check_memory, sorted_keys
 from plgc.graphs.store.edges import join_edges, merge_edges, sort_edges
 from plgc.graphs.store.parts import is_arrays
 from plgc.graphs.store.runs import Runs
@@ -87,13 +87,13 @@ def store_graph(
     place, nodes = existing(source), None if nodes_table is None else existing(nodes_table)
     if is_arrays(place) and (nodes is not None or columns not in (None, TableColumns())):
         raise SettingError(f"a node table and columns go with an edge list (Parquet, CSV, TSV), not with {place}")
-    with shown(progress) as report, _threads(threads), _readable(target), work_folder(target) as work:
+    with shown(progress) as report, _threads(threads), _disk_errors(target), work_folder(target) as work:
         notes = list[str]()
         if is_arrays(place):
             graph = ArraySource(place, work.folder / "unpacked")
         else:
             graph = TableSource(place, nodes, columns or TableColumns(), notes)
-        doubts = _store(graph, work, target, [repr(columns), dtype], budget, notes, report)
+        doubts = _store(graph, work, target, (columns or TableColumns(), dtype), budget, notes, report)
         os.rename(work.graph, target)
     for doubt in doubts:
         warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
@@ -105,15 +105,18 @@ def _store(
     graph: TableSource | ArraySource,
     work: Work,
     target: Path,
-    asked: list[Any],
+    asked: tuple[TableColumns, str | None],
     memory: int,
     notes: list[str],
     report: Progress,
 ) -> list[str]:
     """Do the steps that have not been done, and collect the files; return what is doubtful in the table."""
-    key = run_key(asked=asked, files=_state(graph.node_files), plgc=__version__)
+    columns, known = asked[0], asked[0].preprocessing
+    text = [repr(replace(columns, preprocessing=None)), None if known is None else known.to_dict(), asked[1]]
+    key = run_key(asked=text, files=_state(graph.node_files), plgc=__version__)
     found = work.step("nodes", key, lambda folder: _nodes(graph, folder, memory, asked[1], _share(report, "nodes", 0)))
     nodes, edge_key = found["nodes"], run_key(nodes=key, files=_state(graph.edge_files))
+    check_memory(memory, nodes)  # which may be less than when the nodes were stored
 
     def sort(folder: Path) -> dict[str, Any]:
         told = list[str]()
@@ -135,8 +138,8 @@ def _store(
     edges = work.step("edges", edge_key, merge)
     meta = {**found["meta"], "name": target.name, "edges": edges["entries"]}
     if (table := meta.get("preprocessing")) is not None:
-        known = Preprocessing.from_dict(table)
-        meta["preprocessing"] = replace(known, roles={**(known.roles or {}), **edges["roles"]}).to_dict()
+        learned = Preprocessing.from_dict(table)
+        meta["preprocessing"] = replace(learned, roles={**(learned.roles or {}), **edges["roles"]}).to_dict()
     folder = work.collect("nodes", "edges")
     np.save(folder / "meta.npy", np.array(json.dumps(meta)))
     flush_folder(folder)
@@ -211,7 +214,7 @@ def _threads(threads: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _readable(target: Path) -> Iterator[None]:
+def _disk_errors(target: Path) -> Iterator[None]:
     """Errors of the disk as ours."""
     try:
         yield
@@ -220,9 +223,8 @@ def _readable(target: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         kept = Path(f"{target}{ENDING}")
-        goes_on = f"; finished steps are kept in {kept}" if kept.exists() else "; nothing is left of it"
-        advice = "make room" if full else "see that disks can be read and written"
+        left = f"finished steps are kept in {kept}, and not done again" if kept.exists() else "nothing is left of it"
+        advice = "Make room" if full else "See that the disks can be read and written"
         raise WriteError(
-            f"cannot write {target}: {error.strerror or error}{goes_on}. {advice.capitalize()} and give the same "
-            "command again, which goes on from there"
+            f"cannot write {target}: {error.strerror or error}; {left}. {advice} and give the same command again"
         ) from error
