@@ -162,8 +162,7 @@ def _split_masks(column: Column, place: str, guessed: bool) -> dict[str, np.ndar
             return {}
         what = f"holds {listed(unknown)}" if unknown else "has no train"
         raise GraphError(f"{place} {what}: a split column says train, val or test")
-    parts = np.array([*(part.get(word.lower(), "") for word in words), ""])[codes]
-    return {key: parts == key for key in SPLITS}
+    return {key: np.array([*(part.get(word.lower()) == key for word in words), False])[codes] for key in SPLITS}
 
 
 def _mask(column: Column, place: str) -> np.ndarray:

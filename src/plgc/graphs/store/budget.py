@@ -15,7 +15,7 @@ MIB = 1 << 20
 BASE = 320 * MIB  # the interpreter and its libraries
 BLOCKS = 64 * MIB  # the rows that are looked at, in all forms they take
 LEAST_SORT = 16 * MIB  # what edges are sorted in
-A_NODE = 48  # bytes: one column, copies of it while its quartiles are found; or ids, their hashes and their order
+A_NODE = 56  # bytes: labels, one column, copies of it while its quartiles are found; or ids, hashes and their order
 A_FOUND_NODE = 24  # bytes while edges are read: sorted ids or their hashes, and the places of the nodes
 A_KEY, A_WEIGHTED_KEY = 24, 56  # bytes that an edge takes in one direction while it is sorted
 

@@ -48,10 +48,9 @@ def store_nodes(
 
     ids = IdColumn(work, name, table.parts.name, None if parquet else told)
     read = read_columns(table, kinds, known_decimal(columns), work, {name: ids}, told)
-    places = ids.finish(folder / "node_ids.npy")
-    places.save(folder / IDS)
+    ids.finish(folder / "node_ids.npy").save(folder / IDS)
     found = describe_nodes(read, table.roles, columns, notes)
-    data = Data(num_nodes=len(places), **found)
+    data = Data(num_nodes=read.rows, **found)
     if "seen" not in found:
         notes.append(f"{table.parts.name}: there is no feature column")
         return data
