@@ -133,8 +133,9 @@ def condense_parts(
         graph: a name, a path or a ``Data``.
         out: the folder; see :func:`condense_sources`.
         parts: how many parts, at least 2.
-        how: ``random``, ``metis`` or ``skewed``, see :func:`plgc.graphs.views.partition.partition_nodes`. ``skewed``
-            reads labels, to cut by them, and is for experiments only.
+        how: ``random``, ``metis``, ``stream`` or ``skewed``, see
+            :func:`plgc.graphs.views.partition.partition_nodes`. ``skewed`` reads labels, to cut by them, and is for
+            experiments only.
         halo: parts bring the nodes this many hops around them, which pass messages and are not condensed.
         alpha: concentration of ``skewed``.
         nodes: synthetic nodes in all, shared by size of the parts, at least 2 each; or

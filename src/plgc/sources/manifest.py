@@ -61,7 +61,7 @@ class Partition:
 
     graph: Annotated[str, Size(1, 200)]
     parts: Annotated[int, Within(2, 1_000_000)]
-    how: Literal["random", "metis", "skewed"]
+    how: Literal["random", "metis", "stream", "skewed"]
     halo: Annotated[int, Within(0, 1_000_000)]
     seed: Seed64
     alpha: Annotated[float, Within(0, above=True)] | Absent = ABSENT

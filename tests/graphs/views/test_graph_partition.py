@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,13 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from plgc.graphs import citation_graph, load_graph, training_subgraph
+from plgc.graphs import citation_graph, load_graph, save_stored, training_subgraph
+from plgc.graphs.views import edges, stream
 from plgc.graphs.views.partition import LEAST_SHARE, cut_edges, cut_part, cut_parts, partition_nodes
+from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, LabelError, MissingExtraError, SettingError
 
 SEEDS = st.integers(-5, 2**40)
 needs_metis = pytest.mark.skipif(find_spec("pymetis") is None, reason="pymetis is not installed")
-METIS = pytest.param("metis", marks=needs_metis)
+METIS, STREAM = (pytest.param(how, marks=needs_metis) for how in ("metis", "stream"))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def sizes(part: Tensor, parts: int) -> list[int]:
 # The partition
 
 
-@pytest.mark.parametrize("how", ["random", METIS, "skewed"])
+@pytest.mark.parametrize("how", ["random", METIS, STREAM, "skewed"])
 @settings(deadline=None, max_examples=60)
 @given(small_graphs(), SEEDS, st.data())
 def test_every_node_has_a_part_and_no_part_is_empty(how: str, graph: Data, seed: int, data: st.DataObject) -> None:
@@ -85,7 +88,7 @@ def test_every_node_has_a_part_and_no_part_is_empty(how: str, graph: Data, seed:
     assert torch.equal(part, partition_nodes(graph, parts, how, seed=seed, alpha=0.1))
 
 
-@pytest.mark.parametrize("how", ["random", METIS, "skewed"])
+@pytest.mark.parametrize("how", ["random", METIS, STREAM, "skewed"])
 def test_the_seed_decides(graph: Data, how: str) -> None:
     first, again, other = (partition_nodes(graph, 4, how, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first, again)
@@ -102,35 +105,79 @@ def test_random_parts_are_uniform() -> None:
     assert float(((together[1:] - 120) ** 2 / 120).sum()) < 22
 
 
-@pytest.mark.parametrize("how", ["random", METIS])
+@pytest.mark.parametrize("how", ["random", METIS, STREAM])
 def test_labels_do_not_decide_where_they_must_not(graph: Data, how: str) -> None:
     bare = Data(edge_index=graph["edge_index"], num_nodes=300)
     assert torch.equal(partition_nodes(graph, 3, how), partition_nodes(bare, 3, how))
 
 
-@needs_metis
-def test_metis_finds_planted_groups() -> None:
+@pytest.mark.parametrize("how", [METIS, STREAM])
+def test_planted_groups_are_found(how: str) -> None:
     graph, group = planted()
-    found, drawn = (partition_nodes(graph, 4, how) for how in ("metis", "random"))
+    found, drawn = (partition_nodes(graph, 4, way) for way in (how, "random"))
     least = cut_edges(graph["edge_index"], group)
     assert cut_edges(graph["edge_index"], found) <= 1.1 * least
     assert cut_edges(graph["edge_index"], drawn) > 3 * least
     assert max(sizes(found, 4)) <= 1.1 * 60
 
 
-@needs_metis
+@pytest.mark.parametrize("how", [METIS, STREAM])
 @pytest.mark.parametrize("parts", [3, 12])  # recursive bisection, and k-way
-def test_metis_cuts_fewer_edges_and_keeps_the_balance(graph: Data, parts: int) -> None:
-    found, drawn = (partition_nodes(graph, parts, how) for how in ("metis", "random"))
+def test_few_edges_are_cut_and_sizes_are_alike(graph: Data, parts: int, how: str) -> None:
+    found, drawn = (partition_nodes(graph, parts, way) for way in (how, "random"))
     assert cut_edges(graph["edge_index"], found) < 0.7 * cut_edges(graph["edge_index"], drawn)
     assert max(sizes(found, parts)) <= 1.2 * 300 / parts
 
 
-@needs_metis
-def test_metis_takes_edges_in_one_direction(graph: Data) -> None:
+@pytest.mark.parametrize("how", [METIS, STREAM])
+def test_edges_may_be_given_in_one_direction(graph: Data, how: str) -> None:
     row, column = graph["edge_index"]
     once = Data(edge_index=graph["edge_index"][:, row > column], num_nodes=300)
-    assert torch.equal(partition_nodes(once, 3, "metis"), partition_nodes(graph, 3, "metis"))
+    assert torch.equal(partition_nodes(once, 3, how), partition_nodes(graph, 3, how))
+
+
+@needs_metis
+def test_a_graph_on_disk_is_cut_in_blocks_as_in_memory(
+    graph: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dense = graph.clone()
+    dense.x = rows(graph)
+    monkeypatch.setattr(mapped, "MAPPED_FROM", 0)
+    monkeypatch.setattr(edges, "BLOCK_EDGES", 100)
+    monkeypatch.setattr(stream, "BLOCK_ENTRIES", 100)
+    stored = load_graph(save_stored(dense, tmp_path / "stored"))
+    assert mapped.is_mapped(stored["edge_index"])
+    part = partition_nodes(stored, 4, "stream")
+    assert torch.equal(part, partition_nodes(dense, 4, "stream"))
+    assert cut_edges(stored["edge_index"], part) == cut_edges(dense["edge_index"], part)
+    for one, other in zip(cut_parts(stored, part, halo=1), cut_parts(dense, part, halo=1), strict=True):
+        assert torch.equal(one["edge_index"], other["edge_index"])
+        assert torch.equal(one["edge_weight"], other["edge_weight"])
+        assert torch.equal(one["x"], other["x"])
+        assert torch.equal(one["node_index"], other["node_index"])
+
+
+@needs_metis
+def test_a_hub_with_more_neighbours_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves = torch.arange(1, 400)
+    star = Data(edge_index=torch.stack([torch.zeros_like(leaves), leaves]), num_nodes=400)
+    monkeypatch.setattr(stream, "BLOCK_ENTRIES", 50)
+    assert max(sizes(partition_nodes(star, 4, "stream"), 4)) <= 1.2 * 100
+
+
+@needs_metis
+def test_only_the_heaviest_links_between_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, group = planted()
+    edge_index = graph["edge_index"]
+    starts = stream.row_starts(edge_index, len(group))
+    links, weights = stream.link_groups(edge_index, starts, group.numpy(), 4)
+    across = [int(((group[edge_index[0]] == a) & (group[edge_index[1]] == b)).sum()) for a, b in links.T]
+    assert links.shape == (2, 12)
+    assert weights.tolist() == across
+    monkeypatch.setattr(stream, "MAX_LINKS", 3)
+    kept, heavy = stream.link_groups(edge_index, starts, group.numpy(), 4)
+    assert kept.shape == (2, 6)
+    assert sorted(heavy.tolist()) == sorted(across)[-6:]
 
 
 def unevenness(graph: Data, part: Tensor, parts: int) -> float:
@@ -253,7 +300,7 @@ def test_fewer_than_two_parts_are_refused(graph: Data, parts: int) -> None:
 def test_wrong_settings_are_refused(graph: Data) -> None:
     with pytest.raises(SettingError, match="parts is 301, but the graph has only 300 nodes"):
         partition_nodes(graph, 301, "random")
-    with pytest.raises(SettingError, match="no partition 'louvain': choose random, metis or skewed"):
+    with pytest.raises(SettingError, match="no partition 'louvain': choose random, metis, stream or skewed"):
         partition_nodes(graph, 3, "louvain")
     for alpha in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(SettingError, match=f"alpha is {alpha}: .* above 0"):

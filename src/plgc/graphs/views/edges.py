@@ -6,6 +6,7 @@ Every draw has its own generator, so it neither reads nor changes torch's global
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -13,9 +14,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.attributes import Seen, attribute, seen_of
-from plgc.graphs.check import MASKS, node_count
+from plgc.graphs.check import BLOCK_EDGES, MASKS, node_count
 from plgc.graphs.derive import derived_of
 from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.mapped import is_mapped, release
 
 LEAST_EDGES = 4  # one to train on, one to validate, two to test
 NODE_LEVEL = ("y", "y_multi", *MASKS, "name", "split_origin", "split_index", "split_seed", "split_generated")
@@ -127,6 +129,16 @@ def edges_of(graph: Data) -> Tensor:
     if graph.edge_index is None:
         raise GraphError("the graph has no edge_index: load it with plgc.load_graph, which makes one")
     return graph.edge_index
+
+
+def edge_blocks(edge_index: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Consecutive edges, with their places: a block at a time of a graph on disk, else all at once."""
+    count = edge_index.shape[1]
+    step = BLOCK_EDGES if is_mapped(edge_index) else max(1, count)
+    for start in range(0, count, step):
+        place = slice(start, min(start + step, count))
+        yield place, edge_index[:, place]
+        release(edge_index)
 
 
 def undirected_edges(graph: Data) -> Tensor:

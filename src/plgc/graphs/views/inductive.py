@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.derive import derived_of
 from plgc.graphs.features import take_rows
+from plgc.graphs.views.edges import edge_blocks
 from plgc.runtime.errors import GraphError, SettingError
 
 PER_NODE = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
@@ -53,12 +54,16 @@ def induced_subgraph(graph: Data, mask: Tensor) -> Data:
     kept = mask.nonzero().flatten()
     number = torch.full((mask.numel(),), -1, dtype=torch.int64)
     number[kept] = torch.arange(kept.numel())
-    edge_index = number[graph.edge_index]
-    inside = (edge_index >= 0).all(dim=0)
-    cut = Data(edge_index=edge_index[:, inside], num_nodes=kept.numel())
+    ends, weights, weight = [], [], attribute(graph, "edge_weight")
+    for place, edges in edge_blocks(graph.edge_index):
+        renumbered = number[edges]
+        inside = (renumbered >= 0).all(dim=0)
+        ends.append(renumbered[:, inside])
+        weights.append(None if weight is None else weight[place][inside])
+    cut = Data(edge_index=torch.cat(ends, 1) if ends else number.new_empty(2, 0), num_nodes=kept.numel())
     cut.x = None if graph.x is None else take_rows(graph.x, kept)
-    if "edge_weight" in graph:
-        cut.edge_weight = graph["edge_weight"][inside]
+    if weight is not None:
+        cut.edge_weight = torch.cat(weights) if weights else weight
     for key in PER_NODE:
         if key in graph:
             cut[key] = graph[key][kept]

@@ -18,12 +18,14 @@ from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
 from plgc.graphs.load import node_labels
 from plgc.graphs.standard import symmetric_edges
-from plgc.graphs.views.edges import edges_of, pair_keys
+from plgc.graphs.views.edges import edge_blocks, edges_of, pair_keys
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.graphs.views.splits import labels_present
+from plgc.graphs.views.stream import stream_partition
 from plgc.runtime.errors import LabelError, MissingExtraError, SettingError
+from plgc.runtime.mapped import is_mapped
 
-PARTITIONS = ("random", "metis", "skewed")
+PARTITIONS = ("random", "metis", "stream", "skewed")
 LEAST_SHARE = 0.1  # a skewed part has at least this share of what an equal part would have
 REDRAWS = 100
 KEPT = ("seen", "split_index", "split_seed")  # what a condensed file records of the graph
@@ -36,7 +38,9 @@ def partition_nodes(graph: Data, parts: int, how: str, *, seed: int = 0, alpha: 
         graph: the graph to cut; labels are read by ``skewed`` alone.
         parts: how many parts, from 2 to the number of nodes.
         how: ``random``: sizes differ by at most one; ``metis``: sizes about equal and few edges cut, edge weights not
-            considered; ``skewed``: classes unequally spread, for experiments only, since it reads the labels.
+            considered; ``stream``: the same for graphs that METIS cannot hold, in a few passes over the edges
+            (:mod:`plgc.graphs.views.stream`); ``skewed``: classes unequally spread, for experiments only, since it
+            reads the labels.
         seed: of the draws, and of METIS.
         alpha: concentration of the skew. Every class is divided by its own draw from Dirichlet(α, …, α): the smaller,
             the more uneven; from about 100 on parts are nearly alike. Used by ``skewed`` alone.
@@ -44,7 +48,7 @@ def partition_nodes(graph: Data, parts: int, how: str, *, seed: int = 0, alpha: 
     Raises:
         SettingError: parts, how or alpha cannot be had for this graph.
         LabelError: ``skewed`` on a graph without labels.
-        MissingExtraError: ``metis`` without pymetis.
+        MissingExtraError: ``metis`` or ``stream`` without pymetis.
     """
     nodes = node_count(graph)
     if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
@@ -55,6 +59,8 @@ def partition_nodes(graph: Data, parts: int, how: str, *, seed: int = 0, alpha: 
         return _random(nodes, parts, seed)
     if how == "metis":
         return _fill(_metis(graph, nodes, parts, seed), parts, 1)
+    if how == "stream":
+        return _fill(stream_partition(_sorted_edges(graph, nodes), nodes, parts, seed), parts, 1)
     if how == "skewed":
         return _skewed(graph, nodes, parts, seed, alpha)
     raise SettingError(f"there is no partition {how!r}: choose {', '.join(PARTITIONS[:-1])} or {PARTITIONS[-1]}")
@@ -96,6 +102,8 @@ def cut_part(graph: Data, part: Tensor, number: int, *, halo: int = 0) -> Data:
 
 def cut_edges(edge_index: Tensor, part: Tensor) -> int:
     """How many undirected edges join different parts, each counted once however it is written."""
+    if is_mapped(edge_index):  # both directions of every edge, once
+        return sum(int((part[edges[0]] != part[edges[1]]).sum()) for _, edges in edge_blocks(edge_index)) // 2
     across = edge_index[:, part[edge_index[0]] != part[edge_index[1]]]
     return pair_keys(across, part.numel()).unique().numel()
 
@@ -112,11 +120,17 @@ def _metis(graph: Data, nodes: int, parts: int, seed: int) -> Tensor:
         import pymetis
     except ImportError as error:
         raise MissingExtraError("METIS partitions need pymetis: pip install 'plgc[metis]'") from error
-    (row, column), _ = symmetric_edges(edges_of(graph), nodes)
+    row, column = _sorted_edges(graph, nodes)
     starts = torch.cat([row.new_zeros(1), torch.bincount(row, minlength=nodes).cumsum(0)])
     adjacency = pymetis.CSRAdjacency(starts.numpy(), column.numpy())
     options = pymetis.Options(seed=seed % 2**31)  # METIS keeps 32 bits, and takes −1 for "none given"
     return torch.tensor(pymetis.part_graph(parts, adjacency, options=options).vertex_part, dtype=torch.int64)
+
+
+def _sorted_edges(graph: Data, nodes: int) -> Tensor:
+    """Both directions of every edge, sorted; those of a graph on disk are as they are."""
+    edge_index = edges_of(graph)
+    return edge_index if is_mapped(edge_index) else symmetric_edges(edge_index, nodes)[0]
 
 
 def _skewed(graph: Data, nodes: int, parts: int, seed: int, alpha: float) -> Tensor:
@@ -163,12 +177,12 @@ def _fill(part: Tensor, parts: int, least: int) -> Tensor:
 
 def _within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
     """The nodes at most ``hops`` edges away from a mask, as a mask."""
-    row, column = edge_index
     reached = start.clone()
     for _ in range(hops):
         before = reached.clone()
-        reached[column[before[row]]] = True
-        reached[row[before[column]]] = True
+        for _, (row, column) in edge_blocks(edge_index):
+            reached[column[before[row]]] = True
+            reached[row[before[column]]] = True
     return reached
 
 
