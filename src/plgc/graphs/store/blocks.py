@@ -78,10 +78,11 @@ def _parquet_table(parts: Parts) -> Table:
             types = {name: file.schema_arrow.field(name).type for name in names}
             about = file.metadata
             rows += about.num_rows
+            paths = [file.schema.column(place).path for place in range(about.num_columns)]
+            owners = [path if path in types else path.partition(".")[0] for path in paths]
             for group in map(about.row_group, range(about.num_row_groups)):
-                for leaf in map(group.column, range(group.num_columns)):
+                for name, leaf in zip(owners, map(group.column, range(group.num_columns)), strict=True):
                     cells += leaf.num_values
-                    name = next((name for name in names if f"{leaf.path_in_schema}.".startswith(f"{name}.")), "")
                     size = max(leaf.total_uncompressed_size, 8 * leaf.num_values) // max(1, group.num_rows)
                     sizes[name] = max(sizes.get(name, 0), size)
         first = first or types

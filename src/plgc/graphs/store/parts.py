@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from plgc.graphs.formats import STORED, format_by_suffix
+from plgc.graphs.formats import format_by_suffix
 from plgc.graphs.formats.columns import listed
 from plgc.graphs.formats.tables import PARQUET
-from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
+from plgc.runtime.errors import GraphError, GraphNotFoundError
 
 ARRAYS = (".npz", ".safetensors")
 OF_MANY = re.compile(r"(\d+)-of-(\d+)")
@@ -44,7 +44,6 @@ def find_parts(source: Path, notes: list[str]) -> Parts:
     Raises:
         GraphNotFoundError: there is no such file or folder.
         GraphError: the folder holds no parts, or something else beside them, or a part is missing.
-        SettingError: the file is no table.
     """
     if os.path.isdir(source):
         files = sorted(path for path in source.iterdir() if not path.name.startswith((".", "_")))
@@ -69,8 +68,7 @@ def _is_parquet(path: Path) -> bool:
     found = format_by_suffix(path)
     if found is None or found.module != "tables":
         hint = " (npy files need edge_index.npy beside them)" if path.name.endswith(".npy") else ""
-        what = f"{path} is no table{hint}: expected Parquet, CSV or TSV by its name"
-        raise SettingError(what) if found is not None and found is not STORED else GraphError(what)
+        raise GraphError(f"{path} is no table{hint}: expected Parquet, CSV or TSV by its name")
     return path.name.lower().endswith(PARQUET)
 
 
