@@ -22,6 +22,7 @@ and every number further down.
 """
 CLAIMED = ("ctgc", "gecc", "gcond", "gcond-x")
 LEAST_NOISE = 0.3
+BESIDE = ("never", "new-part", "old")  # files that are there to be compared with
 
 
 def overview(found: Sequence[Results]) -> str:
@@ -38,7 +39,8 @@ def overview(found: Sequence[Results]) -> str:
 
 def _comparisons(results: Results) -> Iterator[tuple[str, list[Compared]]]:
     """The best control, networks trained on the whole graph, and all methods that condense, in each way."""
-    groups = [("best control", results.compared(results.ours(), lambda row: row.less_control))]
+    ours = [row for row in results.ours() if row.level("history") not in BESIDE]
+    groups = [("best control", results.compared(ours, lambda row: row.less_control))]
     for method in ("whole", "whole_mlp"):
         own = [row for row in results.rows if row.method == method and row.way == ""]
         groups.append((f"`{method}`", results.compared(own, lambda row: row.ours_less)))

@@ -34,6 +34,7 @@ from plgc.runtime.provenance import provenance
 from publish import is_stale
 
 SLOW = {"sfgc": "minutes", "geom": "minutes", "gcond": "slow", "gcond-x": "slow", "gcdm-x": "slow", "dc-graph": "slow"}
+LARGE = ("arxiv_llm_text",)  # a group of ours on them takes minutes
 SECONDS = {"minutes": 240, "slow": 45, "quick": 15}  # that a group of cells takes: none is begun that would not end
 WORKERS = {"minutes": 5, "slow": 6, "quick": 10}  # processes that take this kind first
 
@@ -65,8 +66,14 @@ def plan(names: list[str], results: Path, out: Path) -> dict[str, list[tuple[lis
         here = {graph.name for graph in experiment.graphs if _is_here(graph.name)}
         missing = [cell for cell in cells(experiment) if cell.graph in here and cell.identity() not in known]
         for group in groups_of(missing):
-            found[SLOW.get(group[0].method, "quick")].append((group, experiment.reuse))
+            found[kind_of(group[0])].append((group, experiment.reuse))
     return found
+
+
+def kind_of(cell: Cell) -> str:
+    """How long a group of such cells takes."""
+    large = cell.graph in LARGE and cell.history is not None
+    return "minutes" if large else SLOW.get(cell.method, "quick")
 
 
 def run(planned: dict[str, list[tuple[list[Cell], str]]], chosen: argparse.Namespace) -> None:

@@ -100,7 +100,9 @@ def forged_tensors(draw: st.DrawFn, valid: dict[str, Tensor]) -> dict[str, Tenso
     found = {name: tensor.clone() for name, tensor in valid.items()}
     name = draw(st.sampled_from(sorted(found)))
     tensor = found[name].reshape(-1)
-    value = draw(st.sampled_from(LARGE if tensor.is_floating_point() else (0, 1, -1, 2**31, 2**62)))
+    limits = torch.finfo(tensor.dtype) if tensor.is_floating_point() else torch.iinfo(tensor.dtype)
+    some = LARGE if tensor.is_floating_point() else (0, 1, -1, 2**31, 2**62, limits.min, limits.max)
+    value = draw(st.sampled_from([value for value in some if limits.min <= value <= limits.max]))
     if not tensor.numel():
         return found
     if draw(st.booleans()):

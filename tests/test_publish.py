@@ -15,7 +15,7 @@ import publish_batches
 import publish_summary
 import publish_values
 from plgc.experiments.grid import Cell
-from plgc.experiments.spec import Experiment, parse_experiment
+from plgc.experiments.spec import Experiment, load_experiment, parse_experiment
 from plgc.experiments.summary import summarise
 from plgc.runtime.errors import SettingError
 from publish_words import Results
@@ -198,3 +198,31 @@ def test_one_seed_says_nothing_of_above_and_below() -> None:
 def test_the_published_pages_are_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert publish.main(["--check"]) == 0
+
+
+def test_histories_say_where_a_claim_holds_what_it_costs_and_what_is_still_told() -> None:
+    experiment = load_experiment("forgetting")
+    records = []
+    for history, fall, auc, seconds in (
+        ("anew", 0.0, 0.5, 10.0),
+        ("forgotten", 0.2, 0.51, 2.0),
+        ("old", 0.0, 0.99, 9.0),
+    ):
+        for seed, more in enumerate(SMALL):
+            cell = Cell("forgetting", "cora", "plgc", 70, "default", seed, "forgetting", history=history, share=0.1)
+            metrics = {"accuracy": 80 + more - fall, "learned_accuracy": 79 + more - 3 * fall}
+            metrics |= {"auc_inversion": auc + more / 5, "auc_features": 0.4}
+            spent = {"condense_cpu_seconds": seconds, "device": "cpu", "threads": 1}
+            records.append({"cell": asdict(cell), "metrics": metrics, **spent})
+    results = Results(experiment, records, summarise(experiment, records))
+    lines = list(publish_summary.SENTENCES["forgetting"](results))
+    assert "- forgotten within 0.3 of anew, as shipped: in 1 of 1 cell(s), -0.2 on average, -0.2 at worst." in lines
+    assert (
+        "- forgotten within 0.3 of anew, learned part alone: in 0 of 1 cell(s), -0.6 on average, -0.6 at worst."
+        in lines
+    )
+    assert "- `forgotten` takes 20 % of the CPU-seconds of `anew` on average, 20 to 20 % (cpu, 1 thread(s))." in lines
+    attack = next(line for line in lines if "`inversion`" in line)
+    assert "10 % forgotten" in attack
+    assert "less 0.5 +0.010 [-0.040, +0.060] (level)" in attack
+    assert "less `anew` +0.010 [+0.010, +0.010] (above); on the old file 0.990 ± 0.020." in attack

@@ -1,8 +1,9 @@
-"""Generated parts of the site: the reference of the command line, and two figures from the records."""
+"""Generated parts of the site: the reference of the command line, two figures from the records, and a picture."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from plgc.experiments.curves import draw_curves
 from plgc.experiments.grid import Choice, narrow
 from plgc.experiments.records import read_records, records_file
 from plgc.experiments.spec import load_experiment
+
+sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads a hook as a file of its own
+from living import picture
 
 RESULTS = Path(__file__).parents[2] / "results"
 GRAPHS = ("cora", "citeseer")
@@ -39,6 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "commands.md", content=command_page()))
     for name, (experiment, methods) in FIGURES.items():
         files.append(File.generated(config, f"figures/{name}.svg", content=figure(experiment, methods)))
+    files.append(File.generated(config, "figures/living.svg", content=picture()))
     return files
 
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from plgc.downstream.backbone import Backbone, reconstruct
     from plgc.downstream.estimator import PLGCClassifier
     from plgc.downstream.export import export_model
+    from plgc.downstream.merge import merge
     from plgc.downstream.models import LinkModel, NodeModel, finetune, load_model
     from plgc.graphs import load_graph
     from plgc.method.condense import condense
+    from plgc.method.forget import forget
+    from plgc.method.update import update
     from plgc.runtime.errors import PLGCError
     from plgc.sources import condense_parts, condense_sources, load_sources
 
@@ -56,10 +59,13 @@ __all__ = [
     "condense_sources",
     "export_model",
     "finetune",
+    "forget",
     "load_graph",
     "load_model",
     "load_sources",
+    "merge",
     "reconstruct",
+    "update",
 ]
 
 # Where each name is; it is imported when it is asked for, so that ``plgc --help`` need not wait for torch.
@@ -75,10 +81,13 @@ _HOME = {
     "condense_sources": "plgc.sources",
     "export_model": "plgc.downstream.export",
     "finetune": "plgc.downstream.models",
+    "forget": "plgc.method.forget",
     "load_graph": "plgc.graphs",
     "load_model": "plgc.downstream.models",
     "load_sources": "plgc.sources",
+    "merge": "plgc.downstream.merge",
     "reconstruct": "plgc.downstream.backbone",
+    "update": "plgc.method.update",
 }
 
 sys.meta_path.insert(0, MovedModules())

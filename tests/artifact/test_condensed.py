@@ -28,7 +28,8 @@ from plgc.runtime.errors import ArtifactError
 
 HEADER_KEYS = {
     *("format", "schema", "version", "seed", "threads", "scaling", "blocks", "channels", "settings", "nodes_requested"),
-    *("chosen", "curves", "source", "fingerprint", "method", "seen", "num_classes", "checksum"),
+    *("chosen", "curves", "source", "fingerprint", "method", "seen", "num_classes", "checksum", "ancestry"),
+    "largest_share",
 }
 
 
@@ -400,11 +401,14 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, graph: Cond
 def test_a_description_without_its_checksum_is_refused_and_one_of_schema_2_is_still_read(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"file\.safetensors is damaged: what it holds has no checksum"):
         load(tmp_path, changed(checksum=...))
-    assert_equal(load(tmp_path, changed(checksum=..., schema=2, channels=...)), condensed())
+    earlier = changed(checksum=..., schema=2, channels=..., ancestry=..., largest_share=...)
+    assert_equal(load(tmp_path, earlier), condensed())
+        load(tmp_path, changed(checksum=..., schema=2, channels=..., ancestry=..., largest_share=...)), condensed()
+    )
 
 
 def test_a_file_of_schema_3_has_one_channel(tmp_path: Path) -> None:
-    assert_equal(load(tmp_path, changed(schema=3, channels=...)), condensed())
+    assert_equal(load(tmp_path, changed(schema=3, channels=..., ancestry=..., largest_share=...)), condensed())
     assert condensed().channels == ("edges", "edges")
     two = condensed(chosen={}, channels=("edges", "plain"))
     assert_equal(CondensedGraph.load(two.save(tmp_path / "two.safetensors")), two)
@@ -435,7 +439,7 @@ def test_a_changed_header_byte_without_a_checksum_is_refused_or_harmless(
     tmp_path: Path, mask: int, stride: int
 ) -> None:
     """Without a checksum (schema 2) some changes give another sound description; none may end in any other error."""
-    content = changed(checksum=..., schema=2, channels=...)
+    content = changed(checksum=..., schema=2, channels=..., ancestry=..., largest_share=...)
     (size,) = struct.unpack("<Q", content[:8])
     refused: list[str] = []
     for position in range(0, 8 + size, stride):
@@ -585,7 +589,7 @@ def test_a_file_that_is_not_ours_is_refused_with_the_reason(tmp_path: Path, cont
         ({"pseudo_labels": torch.zeros(5, 7)}, r"blocks \(2, 4\) do not add up to the 7"),
         ({"pseudo_labels": torch.zeros(5, 0)}, r"blocks \(2, 4\) do not add up to the 0"),
         ({"counts": torch.zeros(5)}, r"counts are torch.float32 \(5,\), not int64 \[5\]"),
-        ({"counts": torch.zeros(5, dtype=torch.int32)}, "counts are torch.int32"),
+        ({"counts": torch.zeros(5, dtype=torch.int8)}, "counts are torch.int8"),
         ({"counts": torch.zeros(6, dtype=torch.int64)}, r"counts are torch.int64 \(6,\)"),
         ({"counts": torch.zeros(5, 1, dtype=torch.int64)}, r"counts are torch.int64 \(5, 1\)"),
     ],

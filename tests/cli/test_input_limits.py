@@ -144,12 +144,12 @@ def test_a_pipe_as_input(graph: Path, artifact: Path, model: Path, tmp_path: Pat
 
 
 def test_pairs_from_a_pipe(tmp_path: Path) -> None:
-    from plgc.cli.predict import read_pairs
+    from plgc.cli.node_lists import read_nodes
     from plgc.runtime.errors import SettingError
 
     os.mkfifo(tmp_path / "pairs")
     with pytest.raises(SettingError, match=r"pairs cannot be read as a CSV file of pairs .*plain file"):
-        read_pairs(tmp_path / "pairs")
+        read_nodes(tmp_path / "pairs", None, 2)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import plgc
+from plgc.artifact.ancestry import Ancestor
 from plgc.cli.inspect import theory_text
 from plgc.evaluation.theory import diagnose, measure
 from plgc.graphs import citation_graph, save_npz
@@ -94,10 +95,22 @@ def test_refusals(run: Any, artifact: Path, graph: Path, tmp_path: Path) -> None
         assert words in error["message"]
 
 
+def test_ancestry_is_a_line(run: Any, artifact: Path, tmp_path: Path) -> None:
+    old = plgc.CondensedGraph.load(artifact)
+    made = replace(old, ancestry=(Ancestor("update", (old.as_parent(),)),)).save(tmp_path / "made.safetensors")
+    assert "ancestry" not in run("inspect", artifact).out
+    assert f"updated from a file of {old.source['nodes']:,} nodes" in run("inspect", made).out
+    told = run("inspect", made, "--json").result
+    assert told["ancestry"][0]["parents"][0]["rows"] == old.num_nodes
+    page = tmp_path / "page.html"
+    assert run("report", made, "-o", page).code == 0
+    assert "updated from a file of" in page.read_text(encoding="utf-8")
+
+
 def test_a_default_file_is_said_to_tell_who_was_in_the_graph(run: Any, artifact: Path) -> None:
     told = run("inspect", artifact, "--json").result["privacy"]
-    assert (told["members"], told["auc"]) == ("exposed", [0.993, 0.998])
+    assert (told["members"], told["auc"]) == ("exposed", [0.998, 1.0])
     text = run("inspect", artifact).out
     assert told["text"] in text
     assert "the file tells who was in the graph" in text
-    assert "not yet one of our experiments" in text
+    assert "1.000 on Cora" in text

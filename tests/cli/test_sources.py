@@ -45,7 +45,7 @@ def noisy(run: Any, folder: Path, owners: list[Path]) -> Path:
     given = ["--min-cluster", 3, "--max-share", 0.5, "--clip", 1, "--noise", 0.2]
     done = run("condense", owners[0], "--nodes", KEPT, *given, "-o", path)
     assert done.code == 0, done.err
-    assert "a noisy count of" in done.out
+    assert "about" in done.out
     return path
 
 
@@ -90,12 +90,12 @@ def test_a_late_source_and_a_second_run_as_text(run: Any, two: Path, owners: lis
     assert seeds == [1004, 2004, 3004]
 
 
-@pytest.mark.parametrize("option", ["--fingerprint", "--no-fingerprint"])
-def test_a_replaced_graph_of_the_same_counts_is_made_again(run: Any, tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("option", [("--fingerprint", "--no-private"), ("--no-fingerprint",)])
+def test_a_replaced_graph_of_the_same_counts_is_made_again(run: Any, tmp_path: Path, option: tuple[str, ...]) -> None:
     """Only its content is another: not the name, nor the numbers of nodes, edges and features."""
     graph = citation_graph(nodes=100, classes=3, features=40, seed=1)
     one, two = (save_npz(graph, tmp_path / f"{name}.npz") for name in ("one", "two"))
-    given = ["condense", one, two, "--nodes", 5, "-o", tmp_path / "out", option, "--json"]
+    given = ["condense", one, two, "--nodes", 5, "-o", tmp_path / "out", *option, "--json"]
     before = {artifact["graph"]: artifact["sha256"] for artifact in run(*given).result["artifacts"]}
     assert graph.x is not None
     graph.x = graph.x.to_dense().flip(1)
@@ -203,15 +203,40 @@ def test_noise_of_one_graph(run: Any, noisy: Path, owners: list[Path]) -> None:
     done = run("inspect", noisy)
     assert done.code == 0
     assert "0.2, rows clipped to 1" in done.out
-    assert "a noisy count" in done.out
+    assert "a rounded or noisy count" in done.out
     assert "ε" not in done.out
     assert run("evaluate", noisy, "--graph", owners[0]).code == 0
+
+
+def test_a_private_file_is_used_like_any_other(run: Any, owners: list[Path], tmp_path: Path) -> None:
+    file, model = tmp_path / "private.safetensors", tmp_path / "model.safetensors"
+    told = run("condense", owners[0], "--nodes", KEPT, "--private", "-o", file)
+    assert told.code == 0
+    assert "about" in told.out
+    assert "of a published mean or difference, at most, from one node" in run("inspect", file).out
+    found = run("inspect", file, "--json").result
+    assert found["largest_share"] <= 0.2
+    assert found["privacy"]["members"] == "reduced"
+    assert run("evaluate", file, "--graph", owners[0]).code == 0
+    assert run("train", file, "--graph", owners[0], "-o", model).code == 0
+    assert run("predict", model, "--graph", owners[0], "-o", tmp_path / "found.csv").code == 0
+    assert run("report", file, "--graph", owners[0], "-o", tmp_path / "report.html").code == 0
+    assert "--private" in (tmp_path / "report.html").read_text()
+
+
+def test_parts_of_one_graph_are_not_private(run: Any, owners: list[Path], two: Path, tmp_path: Path) -> None:
+    made = run("condense", owners[0], "--parts", 2, "--nodes", 8, "-o", tmp_path / "parts", "--json").result
+    settings = [plgc.CondensedGraph.load(part["artifact"]).settings["private"] for part in made["artifacts"]]
+    assert settings == [False, False]
+    assert all(plgc.CondensedGraph.load(file).settings["private"] for file in two.glob("*.safetensors"))
 
 
 def test_the_fingerprint_is_a_choice(run: Any, owners: list[Path], tmp_path: Path) -> None:
     alone = run("condense", owners[0], "--nodes", KEPT, "--no-fingerprint", "-o", tmp_path / "a", "--json").result
     assert plgc.CondensedGraph.load(alone["artifact"]).fingerprint is None
-    with_it = run("condense", *owners[:2], "--nodes", KEPT, "--fingerprint", "-o", tmp_path / "b", "--json").result
+    given = ["condense", *owners[:2], "--nodes", KEPT, "--fingerprint", "-o", tmp_path / "b"]
+    refused(run, 1, "turn private off", *given)
+    with_it = run(*given, "--no-private", "--json").result
     assert all(plgc.CondensedGraph.load(made["artifact"]).fingerprint for made in with_it["artifacts"])
 
 

@@ -41,5 +41,6 @@ def test_refusals_are_one_line(run: Any, tables: Path) -> None:
     assert "memory is 1 MiB: storing a graph of 0 nodes needs at least" in few.err
     assert run(*given, "--nodes-table", tables / "gone").err.startswith("error: no such file")
     assert run(*given[:-1], tables).err.startswith(f"error: {tables} is there already")
+    assert "the whole graph is stored: give --time alone" in run(*given, "--until", 2020).err
     assert not (tables / "new").exists()
     assert not (tables / "new.storing").exists()

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 import plgc
 from plgc.demo.figure import plane
-from plgc.demo.run import draw_figure, graph_bytes, run_demo, summary
+from plgc.demo.run import draw_figure, run_demo, summary
 from plgc.graphs import citation_graph
 
 CONTROLS = ["random encoder", "propagated features", "raw features", "plain parts"]
@@ -80,13 +80,6 @@ def test_without_matplotlib_only_the_figure_is_missing(
     assert made["figure"] is None
     assert "plgc[figures]" in made["figure_note"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_graph_bytes_counts_32_bit_numbers() -> None:
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    x = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
-    assert graph_bytes(Data(x=x, edge_index=edge_index)) == 4 * (4 + 6)
-    assert graph_bytes(Data(x=x.to_sparse_csr(), edge_index=edge_index)) == 4 * (4 + 2 + 2 + 3)
 
 
 def test_plane_is_pca() -> None:

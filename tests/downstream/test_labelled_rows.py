@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plgc.downstream.tasks.labelled_rows import labelled_rows
+from plgc.downstream.tasks.labelled_rows import labelled_rows, validation_rows
 from plgc.graphs import citation_graph, load_graph
 from plgc.method.encoder import GNN
 from plgc.sparse.features import Features, SparseFeatures, StoredFeatures
@@ -43,6 +43,26 @@ def test_they_are_those_of_the_whole_graph(inputs: Inputs, kind: str, hidden: in
     assert len(few) == len(whole) == 1 + len(list(gnn.parameters()))
     for ours, theirs in zip(few, whole, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "mlp", "sage"])
+@pytest.mark.parametrize("form", ["sparse", "dense", "stored"])
+@pytest.mark.parametrize("dense", [0, 10**6])  # whether sparse features are averaged once
+def test_validation_follows_the_weights(
+    inputs: Inputs, kind: str, form: str, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plgc.downstream.tasks.labelled_rows.DENSE", dense)
+    x = forms(inputs.x)[form]
+    outputs = validation_rows(x, inputs.adjacency, LABELLED)
+    for seed in range(2):
+        gnn = GNN(kind, FEATURES, 16, 3, generator=torch.Generator().manual_seed(seed))
+        for _ in range(2):
+            found = outputs(gnn)
+            assert not found.requires_grad
+            torch.testing.assert_close(found, gnn(x, inputs.adjacency)[LABELLED].detach(), atol=1e-5, rtol=1e-4)
+            with torch.no_grad():
+                for weight in gnn.parameters():
+                    weight += 0.5
 
 
 def test_little_is_computed(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:

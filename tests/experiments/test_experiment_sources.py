@@ -12,6 +12,7 @@ from plgc.experiments.calls import MIN_CLUSTER, condense_calls
 from plgc.experiments.cell import RunOptions, run_cell
 from plgc.experiments.grid import Cell
 from plgc.experiments.releases import RELEASES
+from plgc.experiments.spec import load_experiment
 from plgc.graphs import load_graph
 from plgc.graphs.views.protocol import draw_case
 from plgc.runtime.errors import SettingError
@@ -87,6 +88,22 @@ def test_a_record_of_several_sources(tmp_path: Path) -> None:
 def test_an_attack_is_recorded(tmp_path: Path) -> None:
     cell = a_cell(graph="tiny", task="membership", labels=None, release="real-nodes")
     record = run_cell(cell, RunOptions(tmp_path / "records.jsonl", None))
-    assert record["metrics"]["auc"] > 0.9
-    assert {"tpr", "auc_features", "auc_shadow_classifier"} <= set(record["metrics"])
-    assert "real-nodes" in RELEASES
+    metrics = record["metrics"]
+    assert metrics["auc"] > 0.99
+    assert metrics["tpr"] > 0.9
+    assert metrics["rows"] == 1.0
+    assert {"auc_inversion", "auc_features", "words", "words_others", "rows_others", "rows_exact"} <= set(metrics)
+    assert "auc_shadow_classifier" not in metrics  # members are found without
+
+
+@pytest.mark.usefixtures("data")
+def test_nobody_is_recorded_as_found_in_random_rows(tmp_path: Path) -> None:
+    cell = a_cell(graph="tiny", task="membership", labels=None, release="random-rows")
+    metrics = run_cell(cell, RunOptions(tmp_path / "records.jsonl", None))["metrics"]
+    assert {"auc_shadow_classifier", "auc_likelihood_ratio"} <= set(metrics)
+    assert metrics["auc_inversion"] == pytest.approx(0.5, abs=0.15)
+    assert metrics["rows"] == metrics["rows_exact"] == 0
+
+
+def test_every_release_of_the_experiment_can_be_made() -> None:
+    assert set(load_experiment("membership").levels["release"]) == set(RELEASES)

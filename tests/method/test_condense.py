@@ -81,15 +81,15 @@ def test_the_artifact_says_what_it_holds(demo_graph: Data) -> None:
     assert int(condensed.counts.sum()) == 600
     assert condensed.source == {"nodes": 600, "edges": demo_graph.edge_index.shape[1], "features": 200}
     norms = condensed.pseudo_labels.norm(dim=1)
-    assert torch.allclose(norms, torch.ones(12), atol=1e-5)
+    assert torch.allclose(norms, torch.ones(12), atol=1e-2)  # rounded to five bits
     assert len(condensed.curves["pseudo_label_loss"]) == 3 * len(condensed.curves["explained"])
 
 
 def test_sparse_and_dense_features_give_the_same_condensed_graph(demo_graph: Data) -> None:
     dense = demo_graph.clone()
     dense.x = demo_graph.x.to_dense()
-    from_sparse = plgc.condense(demo_graph, nodes=10, settings=QUICK)
-    from_dense = plgc.condense(dense, nodes=10, settings=QUICK)
+    from_sparse = plgc.condense(demo_graph, nodes=10, settings=QUICK, dtype="float32")
+    from_dense = plgc.condense(dense, nodes=10, settings=QUICK, dtype="float32")
     assert torch.allclose(from_sparse.features, from_dense.features, atol=1e-4)
     assert torch.allclose(from_sparse.pseudo_labels, from_dense.pseudo_labels, atol=1e-3)
 
@@ -111,7 +111,7 @@ def test_alternation_carries_features_over(
     synthesis = SynthesisSettings(start=start, steps=4, learning_rate=0.05, every_round=every_round)
     rules = PseudoLabelSettings(rounds=3, round_epochs=2)
     settings = replace(QUICK, synthesis=synthesis, pseudo_labels=rules)
-    condensed = plgc.condense(demo_graph, nodes=8, settings=settings)
+    condensed = plgc.condense(demo_graph, nodes=8, settings=settings, dtype="float32")
     assert given[0] is None
     assert len(made) == (3 if every_round else 1)
     for before, taken in zip(made, given[1:], strict=False):

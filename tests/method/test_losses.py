@@ -7,7 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plgc.method.losses import decorrelation_loss, prototype_scores, standardize, swapped_prediction_loss
+from plgc.method.losses import (
+    decorrelation_loss,
+    known_loss,
+    prototype_scores,
+    standardize,
+    swapped_prediction_loss,
+)
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import embed, train_epoch, unit_blocks
 from plgc.sparse.inputs import Inputs
@@ -99,3 +105,14 @@ def test_sinkhorn_without_its_stopping_rule_gives_the_same_loss(demo_inputs: Inp
     fixed, same = swapped_prediction_loss(*views, stage.prototypes, stage.settings, start, fixed_iterations=True)
     torch.testing.assert_close(fixed, loss)
     torch.testing.assert_close(same, potentials)
+
+
+@pytest.mark.parametrize("standardized", [False, True])
+def test_known_loss_counts_a_row_as_many_times_as_it_has_nodes(standardized: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden, target = (torch.randn(4, 6, generator=generator, dtype=torch.float64) for _ in range(2))
+    target, counts = F.normalize(target, dim=1), torch.tensor([1, 5, 2, 3])
+    repeated, goal = hidden.repeat_interleave(counts, 0), target.repeat_interleave(counts, 0)
+    repeated = standardize(repeated) if standardized else repeated
+    expected = (F.normalize(repeated, dim=1) - goal).square().sum(1).mean()
+    assert torch.allclose(known_loss(hidden, target, (counts / counts.sum())[:, None], standardized), expected)

@@ -121,7 +121,7 @@ def test_a_file_has_no_cluster_below_the_minimum(graph: Data, minimum: int, star
 
 def test_x_starts_from_the_merged_clusters_mean(graph: Data) -> None:
     settings = replace(QUICK, synthesis=SynthesisSettings(steps=0))
-    made = plgc.condense(graph, nodes=24, settings=settings, min_cluster=10)
+    made = plgc.condense(graph, nodes=24, settings=settings, min_cluster=10, dtype="float32")
     assert made.num_nodes < 24
     # The same stage I by hand, then the means of its merged assignment.
     inputs = prepare(load_graph(unlabelled(graph)), made.scaling)
@@ -262,7 +262,7 @@ def test_clipping_alone_changes_long_rows_only(condensed: plgc.CondensedGraph) -
     made = privatise(condensed, clip=clip)
     assert float(made.features.norm(dim=1).max()) <= clip * (1 + 1e-6)
     assert torch.equal(made.features[norm <= clip], condensed.features[norm <= clip])
-    assert torch.allclose(made.pseudo_labels, condensed.pseudo_labels, atol=1e-6)
+    assert torch.allclose(made.pseudo_labels, condensed.pseudo_labels, atol=1e-2)  # of unit length again
     assert torch.equal(made.counts, condensed.counts)
 
 
@@ -339,14 +339,15 @@ def test_files_with_class_labels_are_not_made_noisy(condensed: plgc.CondensedGra
     ("settings", "members", "words"),
     [
         ({}, "exposed", "tells who was in the graph"),
-        ({"min_cluster": 5}, "exposed", ".998 on Cora and .993 on Citeseer"),
+        ({"min_cluster": 5}, "exposed", "1.000 on Cora and .998 on Citeseer"),
         ({"clip": 1.0, "noise": 0.0}, "exposed", "tells who was in the graph"),  # a scale hides nothing
-        ({"min_cluster": 5, "max_share": 0.2}, "reduced", ".56 to .61"),
+        ({"min_cluster": 5, "max_share": 0.2}, "reduced", ".589 on Cora"),
         ({"max_share": 0.2}, "unmeasured", "not measured"),
         ({"min_cluster": 5, "max_share": 0.5}, "unmeasured", "take it that the file tells"),
-        ({"preset": "paper"}, "reduced", ".599 on Citeseer"),
+        ({"preset": "paper"}, "exposed", ".993 on Cora"),
+        ({"private": True, "min_cluster": 5}, "reduced", "only what differs by more than chance"),
         ({"preset": "paper", "min_cluster": 5}, "unmeasured", "not measured"),
-        ({"clip": 1.0, "noise": 0.1}, "unmeasured", "noise was measured against"),
+        ({"clip": 1.0, "noise": 0.1}, "unmeasured", "how much noise hides depends on the graph"),
     ],
 )
 def test_what_is_known_of_members_is_told(

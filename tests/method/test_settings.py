@@ -175,7 +175,8 @@ def altered(settings: object, **given: object) -> Any:
 def all_changed() -> CondenseSettings:
     first, other = altered(Branch()), altered(altered(Branch()))
     unlike = altered(PLAIN, kind="gcn")
-    return altered(CondenseSettings(), plain=replace(unlike, kind=PLAIN.kind), encoders=(first, other))
+    before = CondenseSettings(private=True)  # and then not: it goes with no max_share
+    return altered(before, plain=replace(unlike, kind=PLAIN.kind), encoders=(first, other))
 
 
 def plain(value: object) -> object:
@@ -185,7 +186,11 @@ def plain(value: object) -> object:
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("settings", [*PRESETS.values(), all_changed()], ids=lambda settings: settings.preset)
+@pytest.mark.parametrize(
+    "settings",
+    [*PRESETS.values(), all_changed(), CondenseSettings("private", private=True)],
+    ids=lambda settings: settings.preset,
+)
 def test_settings_survive_json(settings: CondenseSettings) -> None:
     text = json.dumps(settings.to_dict(), allow_nan=False)
     assert json.loads(text) == plain(settings)

@@ -191,4 +191,8 @@ def test_prints(browser: Headless, file: Path) -> None:
     browser.open(file, 1200, 900, dark=True)
     answer = browser.call("Page.printToPDF", printBackground=True)
     assert answer["data"].startswith("JVBERi")  # %PDF
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    fit = browser.evaluate("getComputedStyle(document.getElementById('map')).objectFit")
+    browser.call("Emulation.setEmulatedMedia", media="")
+    assert fit == "contain"  # rings stay round on a page of another shape
     assert browser.complaints() == []

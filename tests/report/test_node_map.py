@@ -7,7 +7,7 @@ import json
 import numpy as np
 import torch
 
-from plgc.report.facts.node_map import NodeMap, choose_nodes, class_mix, distinctive_features, spread_colours
+from plgc.report.facts.node_map import NODES, NodeMap, choose_nodes, class_mix, distinctive_features, spread_colours
 from plgc.report.facts.projection import nearest_neighbours, principal_components, project
 from plgc.report.sections.node_map import map_section
 
@@ -79,13 +79,24 @@ def test_large_graphs_stay_small() -> None:
     assert torch.equal(place[synthetic], torch.arange(4_000))
     assert (place[cluster[shown]] >= 0).all()
     few, _, _ = choose_nodes(cluster % 400, counts[:400], seed=0)
-    assert len(few) == len(few.unique()) == 20_000
+    assert len(few) == len(few.unique()) == NODES
     assert torch.equal(few, choose_nodes(cluster % 400, counts[:400], seed=0)[0])
-    places = np.zeros((20_400, 2), "<i2")
+    places = np.zeros((NODES + 400, 2), "<i2")
     own, ids = (cluster % 400)[few].numpy().astype("<u2"), few.numpy().astype("<u4")
     facts = [{"k": k, "size": 50, "near": 50, "f": [1, 2, 3, 4, 5]} for k in range(400)]
-    large = NodeMap(places[:20_000], places[20_000:], own, ids, None, [0] * 400, facts, "cluster", [], total)
+    large = NodeMap(places[:NODES], places[NODES:], own, ids, None, [0] * 400, facts, "cluster", [], total)
     section = map_section(large)
-    assert section["label"] == "Map of 20\u202f000 of 21\u202f000 nodes (dots) around 400 synthetic nodes (rings)."
+    assert section["label"] == "Map of 10\u202f000 of 21\u202f000 nodes (dots) around 400 synthetic nodes (rings)."
     assert section["table"].caption == "The largest 300 of 400 synthetic nodes"
     assert len(json.dumps(section["data"])) < 500_000
+
+
+def test_every_colour_is_named() -> None:
+    places = np.zeros((4, 2), "<i2")
+    facts = [{"k": k, "size": 1, "near": 1, "f": [], "class": own} for k, own in enumerate((1, -1))]
+    drawn = NodeMap(places[:2], places[2:], np.arange(2), None, np.array([0, -1]), [1, 8], facts, "class", [], 2)
+    legends = map_section(drawn)["legends"]
+    assert legends == {
+        "own": [(1, "class 1"), (None, "unlabelled")],
+        "label": [(0, "class 0"), (None, "unlabelled")],
+    }

@@ -5,8 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import plgc
+from plgc.artifact.ancestry import Ancestor
 from plgc.cli.options import Condenser
 from plgc.graphs.attributes import Seen
 from plgc.report.facts.files import Balance
@@ -51,6 +55,24 @@ def test_the_command_makes_the_same_file(ours: Path, graph: Path, tmp_path: Path
     made[-1] = str(tmp_path / "again.safetensors")
     assert main(made[1:]) == 0
     assert (tmp_path / "again.safetensors").read_bytes() == ours.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("how", "start", "note"),
+    [
+        ("update", "plgc update OLD --graph 'my graph.npz' --nodes 12 --seed 3", "checksums are below"),
+        ("update-only-new", "plgc update OLD --graph 'my graph.npz' --only-new --nodes 12", "checksums are below"),
+        ("merge", "plgc merge FILES --nodes 12 -o x.safetensors", "checksums are below"),
+        ("forget", "plgc forget OLD --graph 'my graph.npz' --ids IDS --nodes 12", "not say which nodes"),
+    ],
+)
+def test_a_file_made_from_others_is_not_made_again_by_condensing(
+    condensed: plgc.CondensedGraph, how: Any, start: str, note: str
+) -> None:
+    step = Ancestor(how, () if how == "forget" else (condensed.as_parent(),))
+    text, notes = command(replace(condensed, ancestry=(step,)), "'my graph.npz'", "x")
+    assert text.startswith(start)
+    assert note in notes[0]
 
 
 def test_balance() -> None:

@@ -55,7 +55,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     backbone = plgc.reconstruct(condensed, settings=BackboneSettings(hidden=5, steps=2))
     keep = Checkpoint(folder / "run.checkpoint", "key")
     keep.save({"x": torch.arange(6.0), "state": torch.Generator().get_state()[:40]}, {"epoch": 3, "curve": [1.0, 0.5]})
-    plgc.condense_sources([graph, graph], folder / "sources", names=["a", "b"], nodes=4, settings=QUICK)
+    plgc.condense_sources([graph, graph], folder / "sources", names=["a", "b"], nodes=4, settings=QUICK, private=False)
     labels = plgc.graphs.training_labels(graph)
     return {
         "condensed": condensed.save(folder / "condensed.safetensors"),

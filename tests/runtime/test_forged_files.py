@@ -43,7 +43,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     condensed = plgc.condense(graph, nodes=6, settings=small)
     backbone = plgc.reconstruct(condensed, settings=BackboneSettings(hidden=5, steps=2))
     Checkpoint(folder / "kept", "key").save({"x": torch.arange(6.0)}, {"epoch": 3, "curve": [1.0, 0.5]})
-    plgc.condense_sources([graph, graph], folder / "sources", names=["a", "b"], nodes=4, settings=small)
+    plgc.condense_sources([graph, graph], folder / "sources", names=["a", "b"], nodes=4, settings=small, private=False)
     record = {"cell": vars(CELL), "metrics": {"accuracy": 80.0}, "seconds": 1.0, "machine": "CPU", "version": "0.2.0"}
     (folder / "records.jsonl").write_text(json.dumps(record) + "\n")
     labels = plgc.graphs.training_labels(graph)

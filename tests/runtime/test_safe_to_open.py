@@ -99,9 +99,8 @@ def test_every_file_is_written_through_the_one_function_that_does_it_whole() -> 
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a source, and a file of the same content beside the folder."""
     place = tmp_path_factory.mktemp("place")
-    plgc.condense_sources(
-        citation_graph(nodes=40, classes=2, features=8), place / "out", names=["a"], nodes=3, settings=QUICK
-    )
+    graph = citation_graph(nodes=40, classes=2, features=8)
+    plgc.condense_sources(graph, place / "out", names=["a"], nodes=3, settings=QUICK, private=False)
     shutil.copy(place / "out" / "a.safetensors", place / "outside.safetensors")
     return place
 

@@ -93,13 +93,13 @@ def test_every_source_is_condensed_by_itself(paths: list[Path], trio: Path) -> N
     for place, entry in enumerate(manifest["sources"]):
         seed = 1000 * (place + 1)
         graph = load_graph(paths[place])
-        expected = plgc.condense(graph, seed=seed, min_cluster=5, fingerprint=False, threads=1, **SIZE)
+        expected = plgc.condense(graph, seed=seed, private=True, threads=1, **SIZE)
         content = (trio / entry["file"]).read_bytes()
         assert content == expected.to_bytes()
         assert (entry["name"], entry["file"]) == (NAMES[place], f"{NAMES[place]}.safetensors")
         assert (entry["seed"], entry["nodes_requested"], entry["weight"]) == (seed, 8, 1.0)
         assert (entry["nodes"], entry["bytes"]) == (expected.num_nodes, len(content))
-        assert entry["settings"]["min_cluster"] == 5
+        assert (entry["settings"]["min_cluster"], entry["settings"]["private"]) == (5, True)
         assert int(expected.counts.min()) >= 5
         assert expected.fingerprint is None
 
@@ -140,7 +140,7 @@ def test_names_are_unique_and_safe_for_files(texts: list[str], names: list[str],
 
 
 def test_noise_is_on_what_is_published_and_kept_on_rerun(paths: list[Path], tmp_path: Path, made: list[str]) -> None:
-    given: dict[str, Any] = {**SIZE, "clip": 1.0, "noise": 0.1, "max_share": 0.5}
+    given: dict[str, Any] = {**SIZE, "clip": 1.0, "noise": 0.1, "max_share": 0.5, "private": False}
     first = plgc.condense_sources(paths[:2], tmp_path, **given)
     before = files(tmp_path)
     assert [graph.settings["noise"] for graph in first.load()] == [0.1, 0.1]
@@ -252,9 +252,10 @@ def test_two_runs_do_not_write_into_one_folder(paths: list[Path], folder: Path) 
         ({}, []),
         ({"seed": 1}, NAMES),
         ({"nodes": 9}, NAMES),
-        ({"min_cluster": 4}, NAMES),
+        ({"min_cluster": 6}, NAMES),
+        ({"private": False}, NAMES),
         ({"cpus": 2}, NAMES),
-        ({"fingerprint": True}, NAMES),
+        ({"private": False, "fingerprint": True}, NAMES),
         ({"memory": "8GiB"}, NAMES),
         ({"engine": "processes", "workers": 1}, []),
     ],

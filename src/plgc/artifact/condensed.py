@@ -10,13 +10,16 @@ messages, ``plain`` where it saw every node by itself), ``num_classes`` (of ``la
 of the original the method saw, the split whose training nodes or labels it was given, and how its features were derived
 from edges where it had none of its own, or the columns of a table became features: names of columns and categories,
 medians and spreads), ``settings``, ``nodes_requested``, ``chosen`` (what was chosen from the graph
-itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``, and a
+itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the original), ``fingerprint``,
+``ancestry`` (the files that it was updated or merged from, oldest first: :mod:`plgc.artifact.ancestry`),
+``largest_share`` (of a private release: the largest part of a published mean or difference that one node gives), and a
 ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no path, no host, no
-name of the graph.
+name of the graph. In the file, every tensor has the smallest form that holds it (:mod:`plgc.artifact.storage`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,8 +30,10 @@ import torch
 from torch import Tensor
 
 from plgc._version import __version__
+from plgc.artifact.ancestry import Ancestor, Parent
 from plgc.artifact.description import CHANNELS as CHANNELS
 from plgc.artifact.description import MANY_CLASSES, Description
+from plgc.artifact.storage import pack, unpack
 from plgc.graphs.attributes import ALL, Seen
 from plgc.runtime.container import container_bytes, read_container
 from plgc.runtime.errors import ArtifactError
@@ -41,9 +46,12 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FORMAT = "plgc-condensed-graph"
-# 4 knew no preprocessing; 3 no channels; 2 no checksum; 1 neither labels nor edges nor other methods: all are read
-SCHEMA = 5
+# All are read: 5 knew no ancestry, private releases and small forms of tensors; 4 no preprocessing; 3 no channels; 2 no
+# checksum; 1 no labels, edges and other methods.
+SCHEMA = 6
 CHECKSUM_SINCE = 3  # the first schema with a checksum
+PACKED_SINCE = 6  # the first schema whose tensors have small forms
+WITHHELD = ("min_cluster", "max_share", "clip", "noise", "private")  # settings of a release that a descendant records
 TENSORS = ("features", "pseudo_labels", "counts", "labels", "edge_index", "edge_weight")
 
 
@@ -84,6 +92,8 @@ class CondensedGraph:
     edge_index: Tensor | None = None
     edge_weight: Tensor | None = None
     channels: tuple[str, ...] = ()
+    ancestry: tuple[Ancestor, ...] = ()
+    largest_share: float | None = None
 
     def __post_init__(self) -> None:
         if not self.channels:  # a method without channels, or a file from before there were any
@@ -160,10 +170,19 @@ class CondensedGraph:
             "method": self.method,
             "seen": self.seen.to_dict(),
             "num_classes": self.num_classes,
+            "ancestry": [ancestor.to_dict() for ancestor in self.ancestry],
+            "largest_share": self.largest_share,
         }
         tensors = {name: getattr(self, name) for name in TENSORS}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        return container_bytes(tensors, header, allow_nan=False)
+        return container_bytes(pack(tensors), header, allow_nan=False)
+
+    def as_parent(self) -> Parent:
+        """This file in the ancestry of another."""
+        source, settings = self.source, self.settings
+        withheld = {name: settings[name] for name in WITHHELD if name in settings}
+        checksum = hashlib.sha256(self.to_bytes()).hexdigest()
+        return Parent(checksum, self.num_nodes, source.get("nodes"), source.get("edges"), **withheld)
 
     def to_pyg(self) -> Data:
         """As a PyG ``Data``; see :func:`plgc.artifact.export.to_pyg`."""
@@ -189,7 +208,7 @@ class CondensedGraph:
         tensors, header = read_container(path, (FORMAT,), SCHEMA, CHECKSUM_SINCE)
         try:
             about = read(Description, header, schema=header["schema"])
-            graph = _assemble(about, header, tensors)
+            graph = _assemble(about, header, unpack(tensors) if about.schema >= PACKED_SINCE else tensors)
         except (ValueError, KeyError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise ArtifactError(f"{path} is damaged: {what[:400]}") from error
@@ -220,6 +239,8 @@ def _assemble(about: Description, header: dict[str, Any], tensors: dict[str, Ten
         seen=about.what_was_seen,
         num_classes=about.num_classes,
         channels=about.channels,
+        ancestry=about.ancestry,
+        largest_share=about.largest_share,
         **{name: tensors.get(name) for name in later},
     )
 

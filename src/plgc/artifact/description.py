@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeVar
 
+from plgc.artifact.ancestry import Ancestor
 from plgc.graphs.attributes import ALL, Seen
 from plgc.graphs.derive import checked_mark
 from plgc.runtime.schema import ABSENT, Absent, Count, Positive, Seed64, Share, Since, Size, Within, Word, read
@@ -47,6 +48,9 @@ class SettingsRecord:
     max_share: Annotated[float, Within(0, 1, above=True)] = 1.0
     clip: Annotated[float, Within(0, above=True)] | Absent = ABSENT
     noise: Annotated[float, Within(0)] | Absent = ABSENT
+    private: bool = False
+    dtype: Literal["float8", "float16", "float32"] | Absent = ABSENT
+    density: Annotated[float, Within(0, 1, above=True)] | Absent = ABSENT
 
     def __post_init__(self) -> None:
         if (self.clip is ABSENT) != (self.noise is ABSENT):
@@ -85,6 +89,8 @@ class Description:
     num_classes: Annotated[Width | None, Since(2)] = None
     checksum: Annotated[str, Since(3)] = ""
     channels: Annotated[tuple[Literal["edges", "plain"], ...], Since(4)] = ()
+    ancestry: Annotated[tuple[Ancestor, ...], Size(0, 10_000), Since(6)] = ()
+    largest_share: Annotated[Share | None, Since(6)] = None
 
     def __post_init__(self) -> None:
         chosen = _known(ChosenRecord, self.chosen, "chosen")

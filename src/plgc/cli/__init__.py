@@ -18,7 +18,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import condense, data, demo, experiment, export, inspect, models, predict, report
+from plgc.cli import audit, condense, data, demo, experiment, export, inspect, merge, models, predict, report, update
 from plgc.cli.options import examples, takes
 from plgc.cli.output import detail, painted, seconds, start_messages
 from plgc.runtime.errors import PLGCError
@@ -36,7 +36,11 @@ app = typer.Typer(
 )
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=condense.EXAMPLES)(condense.condense)
+app.command(epilog=update.UPDATE_EXAMPLES)(update.update)
+app.command(epilog=update.FORGET_EXAMPLES)(update.forget)
+app.command(epilog=merge.EXAMPLES)(merge.merge)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=models.TRAIN_EXAMPLES)(models.train)
 app.command(epilog=models.EVALUATE_EXAMPLES)(models.evaluate)
 app.command(epilog=predict.EXAMPLES)(predict.predict)

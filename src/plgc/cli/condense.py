@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from plgc.cli.options import (
     GRAPH_HELP,
     Condenser,
     Device,
+    Dtype,
     Edges,
     Json,
     Precision,
@@ -112,6 +113,14 @@ class ReleaseOptions:
         float | None,
         typer.Option(metavar="P", help="Publish no value that one node gives more than this share of; costs accuracy."),
     ] = None
+    private: Annotated[
+        bool | None,
+        typer.Option(
+            "--private/--no-private",
+            help="Publish only what differs by more than chance: hides who was in the graph as far as attacks were "
+            "measured. Default for several graphs, not for --parts.",
+        ),
+    ] = None
     clip: Annotated[float | None, typer.Option(metavar="C", help="Shorten rows to this norm.")] = None
     noise: Annotated[
         float | None, typer.Option(metavar="SIGMA", help="Gaussian noise on all that is published, in units of --clip.")
@@ -121,6 +130,13 @@ class ReleaseOptions:
         typer.Option(
             "--fingerprint/--no-fingerprint", help="A checksum of the graph in the file; of several sources none."
         ),
+    ] = None
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Digits of X' and of the pseudo-labels in the file; by default float8.")
+    ] = None
+    density: Annotated[
+        float | None,
+        typer.Option(metavar="D", help="Share of X' to keep, above 0 and at most 1. Default: 99.99 % of its squares."),
     ] = None
 
 
@@ -178,7 +194,7 @@ def condense(
 
     The file records what it was made from: all nodes and edges, training edges (--edges train), or training nodes
     (--inductive). 'plgc evaluate' refuses to score it on nodes or edges that it should not have seen. Whoever holds a
-    default file can tell which nodes were in the graph: 'plgc inspect' says what is known of a file.
+    default file can tell which nodes were in the graph: 'plgc audit' measures what a file tells.
 
     Several graphs, or one with --parts, become a folder with one file per source and a manifest. Running the same again
     does only what is missing; one more graph and an existing folder adds it.
@@ -195,7 +211,8 @@ def condense(
         raise typer.BadParameter(f"--{ours[0].replace('_', '-')} is for plgc: {method!s} does not know it")
     parts, placement = chosen(PartOptions, given), chosen(PlacementOptions, given)
     several = len(graphs) > 1 or "parts" in parts or (output / MANIFEST).is_file()
-    named = _described(named, preprocess, release.get("min_cluster") or (SOURCES_MIN_CLUSTER if several else 1))
+    guarded = several or release.get("private")
+    named = _described(named, preprocess, release.get("min_cluster") or (SOURCES_MIN_CLUSTER if guarded else 1))
     if several:
         options = {"ratio": ratio, "nodes": nodes, "seed": seed, "preset": str(preset)}
         options |= release | compute | placement
@@ -221,14 +238,14 @@ def condense(
     if record.supervised:
         arguments["labels"] = _labels(str(method), graph)
     began = time.perf_counter()
-    with _checkpoints(checkpoint, output) as folder:
+    with checkpoints(checkpoint, output) as folder:
         with working() as progress:
             progress("condensing", 0, 1)
             shown = graph if record.supervised else strip_labels(graph)
             condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
         condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
-    _show(output, graph, condensed, time.perf_counter() - start, json)
+    show_made(output, graph, condensed, time.perf_counter() - start, json)
 
 
 def _described(named: GraphOptions, preprocess: Path | None, rare: int) -> GraphOptions:
@@ -250,7 +267,7 @@ def _count(graph: Data, output: Path, ratio: float | None, nodes: int | None) ->
 
 
 @contextmanager
-def _checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder]:
+def checkpoints(folder: Path | None, output: Path) -> Iterator[CheckpointFolder]:
     """The folder of checkpoints, removed once the result is written; a user who interrupts is told how to resume."""
     from plgc.runtime.checkpoint import checkpoint_folder
 
@@ -273,17 +290,24 @@ def _labels(method: str, graph: Data) -> TrainingLabels:
     return labels
 
 
-def _show(output: Path, graph: Data, condensed: CondensedGraph, spent: float, json: bool) -> None:
-    """Print what was made."""
+def show_made(
+    output: Path,
+    graph: Data,
+    condensed: CondensedGraph,
+    spent: float,
+    json: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what was made; ``more`` is added to the JSON object."""
     from plgc.graphs.attributes import attribute
     from plgc.runtime.provenance import peak_memory
 
     detail(f"settings: {condensed.settings}")
     detail(f"chosen from the graph: {condensed.chosen}")
     result = file_result(output, graph.name, condensed, spent, peak_memory())
-    result["doubts"] = list(attribute(graph, "doubts", ()))
+    result |= {"doubts": list(attribute(graph, "doubts", ())), **(more or {})}
     source = condensed.source
-    known = "a noisy count of " if "edges" not in source else ""
+    known = "about " if "edges" not in source else ""
     edges = f"{source['edges'] // 2} edges, " if "edges" in source else ""
     pairs = {
         "graph": f"{result['graph']}{seen_text(condensed.seen)}: {known}{source['nodes']} nodes, "
@@ -302,5 +326,7 @@ def _show(output: Path, graph: Data, condensed: CondensedGraph, spent: float, js
     if result["explained_variance"] is not None:
         share = f"{100 * result['explained_variance']:.0f} % of the embeddings' variance"
         pairs["pseudo-labels"] = f"explain {share} after {result['rounds']} round(s)"
+    if (kept := condensed.chosen.get("kept")) is not None:
+        pairs["moved"] = f"an old pseudo-label has a cosine of {kept:.2f} to its nearest new one, on average"
     warn(result["warnings"])
     show(result, facts(pairs), json)

@@ -75,12 +75,14 @@ def describe(
     reads a table by them. Give the file to the other owners: column names and words in it are not hidden.
     """
     check_output(output, tables, "a description", force)
+    from plgc.graphs.formats.arrays import YEAR
     from plgc.graphs.formats.tables import describe_tables
     from plgc.graphs.preprocessing import save_preprocessing
 
     named = replace(GraphOptions("", **values_of(TableOptions, given)), rare=min_cluster)
     notes: list[str] = []
-    known = describe_tables(tables, named.columns(), notes)
+    timed = {} if named.until is None else {"time": named.time or YEAR, "until": named.until}
+    known = describe_tables(tables, replace(named.columns(), **timed), notes)
     for note in notes:
         notice(note)
     save_preprocessing(known, output)
@@ -125,16 +127,19 @@ def store(
 
     Edges are sorted on disk, in blocks. Where the command is stopped, the same command goes on from FOLDER.storing.
     """
-    named = GraphOptions("", **values_of(TableOptions, given))
+    options = values_of(TableOptions, given)
+    if options["until"] is not None or options["since"] is not None:
+        raise typer.BadParameter("the whole graph is stored: give --time alone, and --until or --since when it is used")
+    named = GraphOptions("", **{name: value for name, value in options.items() if name != "time"})
     from plgc.graphs import store_graph
     from plgc.graphs.load import ClassLikeWarning
     from plgc.graphs.preprocessing import read_preprocessing
     from plgc.runtime.provenance import peak_memory
 
     known = None if preprocess is None else read_preprocessing(preprocess)
-    columns, start = replace(named, known=known).columns(), time.perf_counter()
-    told: list[str] = []
-    options = {"nodes_table": nodes_table, "columns": columns, "memory": memory, "threads": threads}
+    columns = replace(replace(named, known=known).columns(), time=options["time"])
+    start, told = time.perf_counter(), list[str]()
+    inputs = {"nodes_table": nodes_table, "columns": columns, "memory": memory, "threads": threads}
     with working() as progress, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassLikeWarning)
         store_graph(
@@ -143,7 +148,7 @@ def store(
             dtype=None if dtype is None else str(dtype),
             progress=progress,
             notice=told.append,
-            **options,
+            **inputs,
         )
     warn([str(doubt.message) for doubt in doubts])
     notes = [note for note in told if note not in {str(doubt.message) for doubt in doubts}]

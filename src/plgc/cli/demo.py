@@ -76,7 +76,7 @@ def _text(result: dict[str, Any]) -> str:
         f"Test accuracy in %, mean and standard deviation over {result['seeds']} seeds; {result['split']}.\n"
         "'whole graph' is a plain GCN trained end to end. The others share one light head, which smooths its answers\n"
         "over the edges ('raw features' see none); the last four are controls, which learn nothing from the graph.\n"
-        "'to keep': the graph's features and edges as arrays, or the condensed file.\n"
+        "'to keep': the graph's features and edges as an npz file, or the condensed file.\n"
         "'time': training on the whole graph once, or condensing, rebuilding and fine-tuning once."
     )
     written = f"Written: {result['artifact']}" + (f" and {result['figure']}" if result["figure"] else "")

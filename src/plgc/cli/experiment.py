@@ -45,6 +45,9 @@ class ChoiceOptions:
     shots: Annotated[
         str | None, typer.Option(metavar="S,S", help="These numbers of labels per class; all for all of them.")
     ] = None
+    year: Annotated[str | None, typer.Option("--years", metavar="Y,Y", help="These years of a graph that grows.")] = (
+        None
+    )
     seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Seeds 0 to N - 1.")] = None
     draws: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Label draws of a seed, where the experiment has several.")
@@ -56,7 +59,7 @@ def _shots(word: str) -> int | None:
     return None if word == "all" else int(word)
 
 
-NUMBERS: dict[str, Callable[[str], Any]] = {"nodes": int, "noise": float, "shots": _shots}
+NUMBERS: dict[str, Callable[[str], Any]] = {"nodes": int, "noise": float, "shots": _shots, "year": int}
 
 
 @app.command("list", epilog=examples("plgc experiment list", "plgc experiment list --json"))

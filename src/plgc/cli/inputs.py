@@ -54,6 +54,18 @@ class TableOptions:
     decimal: Annotated[
         Decimal | None, typer.Option(help="What stands before decimals, where a table leaves open what 1,234 is.")
     ] = None
+    until: Annotated[
+        float | None,
+        typer.Option(metavar="YEAR", help="The graph as it was then: nodes that came up to this time."),
+    ] = None
+    since: Annotated[
+        float | None,
+        typer.Option(metavar="YEAR", help="What came after this time, and two hops of older nodes as a halo."),
+    ] = None
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --until and --since: what says when nodes came; by default 'year'."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -80,13 +92,16 @@ class GraphOptions(TableOptions):
     def __post_init__(self) -> None:
         if self.features_seed is not None and self.features is None:
             raise typer.BadParameter("--features-seed is for derived features: give --features with it")
+        if self.time is not None and self.until is None and self.since is None:
+            raise typer.BadParameter("--time names what --until and --since go by: give one of them with it")
         self._roles()
 
     @property
     def plain(self) -> bool:
         """Whether the graph is named without options on how to read it."""
         tables = self.nodes_table or self.column or self.decimal or self.known
-        return not (tables or self.features or self.header is not None or self.scale is not None)
+        given = (self.header, self.scale, self.until, self.since)
+        return not (tables or self.features or any(value is not None for value in given))
 
     @property
     def table_options(self) -> list[str]:
@@ -96,7 +111,10 @@ class GraphOptions(TableOptions):
         header = [] if self.header is None else ["--header" if self.header else "--no-header"]
         scale = [] if self.scale is None else ["--scale" if self.scale else "--no-scale"]
         decimal = [] if self.decimal is None else ["--decimal", str(self.decimal)]
-        return [*table, *columns, *header, *scale, *decimal]
+        until = [] if self.until is None else ["--until", f"{self.until:g}"]
+        since = [] if self.since is None else ["--since", f"{self.since:g}"]
+        time = [] if self.time is None else ["--time", self.time]
+        return [*table, *columns, *header, *scale, *decimal, *until, *since, *time]
 
     def files(self) -> list[Path]:
         """The files that the graph is read from."""
@@ -137,6 +155,9 @@ class GraphOptions(TableOptions):
                 columns=None if columns == TableColumns() else columns,
                 features=self.features,
                 features_seed=self.features_seed or 0,
+                until=self.until,
+                since=self.since,
+                time=self.time,
             )
         warn(attribute(data, "doubts", ()))
         for note in attribute(data, "notes", ()):

@@ -23,7 +23,7 @@ DEVIATIONS = ("epsilon", "net_epsilon")
 CHANNEL_WORDS = {"edges": "with edges", "plain": "without"}
 RECORDED = (  # shown as the file has it
     *("method", "version", "seed", "threads", "scaling", "nodes_requested"),
-    *("source", "fingerprint", "settings", "chosen", "curves"),
+    *("source", "fingerprint", "settings", "chosen", "curves", "largest_share"),
 )
 
 
@@ -90,6 +90,7 @@ def describe(file: Path) -> dict[str, Any]:
 
     from plgc.artifact.condensed import CondensedGraph
     from plgc.artifact.degenerate import warnings_of
+    from plgc.artifact.lineage import lineage
     from plgc.artifact.members import told_of_members
 
     condensed = CondensedGraph.load(file)
@@ -109,6 +110,8 @@ def describe(file: Path) -> dict[str, Any]:
         "blocks": list(condensed.blocks),
         "channels": list(condensed.channels),
         "counts": {"min": int(counts.min()), "median": int(counts.median()), "max": int(counts.max())},
+        "ancestry": [step.to_dict() for step in condensed.ancestry],
+        "lineage": lineage(condensed.ancestry),
         "privacy": told_of_members(condensed),
         "warnings": warnings_of(condensed),
         **{name: getattr(condensed, name) for name in RECORDED},
@@ -138,6 +141,8 @@ def description(result: dict[str, Any]) -> str:
         pairs["table"] = known.summary()
         pairs |= {f"column {name}": text for name, text in known.told().items()}
     pairs |= _made_from(result, source)
+    if result["lineage"]:
+        pairs["ancestry"] = result["lineage"]
     pairs["fingerprint"] = result["fingerprint"] or "none"
     pairs["privacy"] = result["privacy"]["text"]
     if result["warnings"]:
@@ -160,11 +165,15 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
             f"{source['nodes']} nodes and {source['edges'] // 2} edges ({share:.2g} % of the nodes kept){halo}{seen}"
         )
     elif "nodes" in source:
-        pairs["made from"] = f"about {source['nodes']} nodes (a noisy count){seen}"
+        pairs["made from"] = f"about {source['nodes']} nodes (a rounded or noisy count){seen}"
     if settings.get("min_cluster", 1) > 1:
         pairs["min cluster"] = f"no synthetic node represents fewer than {settings['min_cluster']} nodes"
     if settings.get("max_share", 1.0) < 1:
         pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
+    if result["largest_share"] is not None:
+        pairs["largest share"] = (
+            f"{100 * result['largest_share']:.0f} % of a published mean or difference, at most, from one node"
+        )
     if "clip" in settings:
         pairs["noise"] = f"{settings['noise']:g}, rows clipped to {settings['clip']:g}"
     return pairs

@@ -19,6 +19,7 @@ from plgc.rivals.methods import CONDENSERS
 
 Preset = StrEnum("Preset", ["default", "paper"])  # plgc.method.settings
 Precision = StrEnum("Precision", ["float32", "bfloat16"])  # plgc.runtime.options
+Dtype = StrEnum("Dtype", ["float8", "float16", "float32"])  # plgc.artifact.rounding
 Kind = StrEnum("Kind", ["gcn", "sage", "gat", "gin", "sgc", "mlp"])  # plgc.method.encoder
 Edges = StrEnum("Edges", ["all", "train"])  # plgc.graphs.attributes
 TaskName = StrEnum("TaskName", ["node", "link", "cluster"])  # plgc.graphs.views.protocol

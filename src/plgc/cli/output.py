@@ -139,7 +139,7 @@ def derived_text(mark: Mapping[str, Any]) -> str:
 def partition_text(partition: Mapping[str, Any]) -> str:
     """How one graph was cut into sources."""
     halo = f", halo of {partition['halo']} hop(s)" if partition["halo"] else ""
-    cut = "the number of cut edges is not published, as the files are clipped or noisy"
+    cut = "the number of cut edges is not published, as the files are private, clipped or noisy"
     if "edges" in partition:
         share = 100 * partition["edges_cut"] / max(1, partition["edges"])
         cut = f"{partition['edges_cut']} of {partition['edges']} edges cut ({share:.1f} %)"

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from plgc.cli.inputs import GraphOptions, check_table
+from plgc.cli.node_lists import read_nodes
 from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
-from plgc.cli.output import facts, notice, show, working
+from plgc.cli.output import facts, show, working
 from plgc.cli.written import PREDICTIONS, Force, check_output
-from plgc.runtime.errors import PLGCError, SettingError
 from plgc.runtime.files import write_atomically
 from plgc.runtime.text import csv_cell
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch_geometric.data import Data
 
 EXAMPLES = examples(
@@ -29,7 +26,6 @@ EXAMPLES = examples(
     "plgc predict model.safetensors --graph edges.csv --nodes-table nodes.csv -o answers.csv",
     "plgc predict links.safetensors --graph cora --pairs pairs.csv -o scores.csv",
 )
-SEARCHED = 20_000  # ids among which the nearest to a misspelt one is searched
 Predictions = tuple[list[list[Any]], dict[str, Any], tuple[str, str, str]]  # rows of the CSV, JSON values, texts
 
 
@@ -102,56 +98,10 @@ def _node_rows(model: Any, data: Data) -> Predictions:
 def _link_rows(model: Any, data: Data, file: Path) -> Predictions:
     from plgc.graphs.attributes import attribute
 
-    pairs = read_pairs(file, attribute(data, "node_ids"))
+    pairs = read_nodes(file, attribute(data, "node_ids"), 2).t()
     probability = model.predict_proba(data, pairs).tolist()
     count, likely = len(probability), sum(share > 0.5 for share in probability)
     ids = attribute(data, "node_ids") or range(data.num_nodes or 0)
     rows: list[list[Any]] = [PREDICTIONS[1].split(",")]
     rows += [[ids[u], ids[v], f"{share:.6f}"] for (u, v), share in zip(pairs.t().tolist(), probability, strict=True)]
     return rows, {"pairs": count, "likely": likely}, (f"{count} pairs", "above a half", str(likely))
-
-
-def read_pairs(path: Path, ids: Sequence[str] | None = None) -> Tensor:
-    """Pairs of nodes from a CSV file as node numbers, [2, E]; a first line of names is skipped, with a notice.
-
-    Args:
-        path: the file.
-        ids: the names of the nodes, which the file has then too; None where it has their numbers.
-    """
-    import torch
-
-    from plgc.graphs.formats.limits import open_lines
-
-    try:
-        if path.is_file() and path.stat().st_size == 0:
-            lines = []
-        else:
-            with open_lines(path) as content:
-                lines = [line for line in csv.reader(content) if line]
-    except (PLGCError, csv.Error) as error:
-        raise SettingError(f"{path} cannot be read as a CSV file of pairs ({error})") from error
-    number = None if ids is None else {name: place for place, name in enumerate(ids)}
-    first = [cell.strip() for cell in lines[0]] if lines else []
-    if not any(cell.lstrip("-").isdigit() if number is None else cell in number for cell in first):
-        if lines:
-            notice(f"{path.name}: the first line, {','.join(first)!r:.80}, is taken for names of columns")
-        lines = lines[1:]
-    what, such = ("node numbers", "17,42") if ids is None else ("ids of nodes", f"{ids[0]},{ids[-1]}")
-    found = []
-    for place, line in enumerate(lines, 1):
-        try:
-            source, target = (int(cell) if number is None else number[cell.strip()] for cell in line[:2])
-        except (ValueError, LookupError) as error:
-            near = _nearest(line[:2], number)
-            raise SettingError(f"{path}: pair {place} is {','.join(line)!r}, expected two {what}{near}") from error
-        found.append((source, target))
-    if not found:
-        raise SettingError(f"{path} holds no pairs: give two {what} a line, as in {such}")
-    return torch.tensor(found).t()
-
-
-def _nearest(cells: Sequence[str], number: Mapping[str, int] | None) -> str:
-    """A hint on an id that does not exist: the nearest that does."""
-    unknown = [cell.strip() for cell in cells if number is not None and cell.strip() not in number]
-    near = difflib.get_close_matches(unknown[0], list(number or ())[:SEARCHED], n=1) if unknown else []
-    return f": there is no node {unknown[0]!r}" + (f", did you mean {near[0]!r}?" if near else "") if unknown else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,7 +89,8 @@ def condense_several(
     start = time.perf_counter()
     cut, names = "parts" in parts, parts.get("names")
     # A graph that is cut, or read by other options than its name, is loaded here.
-    given = [view.of(named.load(view.split, options["seed"]))] if cut or not named.plain else graphs
+    each = [replace(named, graph=graph) for graph in graphs] if cut or not named.plain else []
+    given = [view.of(one.load(view.split, options["seed"])) for one in each] or graphs
     options = options | {name: value for name, value in parts.items() if name in ("alpha", "halo", "shared_seed")}
     with working() as progress:
         if cut:
@@ -129,7 +131,7 @@ def _check(graphs: list[str], named: GraphOptions, view: ViewOptions, parts: dic
         raise typer.BadParameter("--alpha is for --partition skewed")
     if "parts" not in parts and view.hides:
         raise typer.BadParameter("--inductive and --edges train are for one graph and a file, or for --parts")
-    if len(graphs) > 1 and not named.plain:
+    if len(graphs) > 1 and not replace(named, until=None, since=None, time=None).plain:
         raise typer.BadParameter(
             "--nodes-table, --column, --header, --no-scale, --decimal, --preprocess and --features go with one graph: "
             "condense each alone, and name the files together where they are used, as in 'plgc evaluate A.safetensors "

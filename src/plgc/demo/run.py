@@ -22,8 +22,8 @@ from plgc.downstream.models import finetune
 from plgc.evaluation.over_seeds import CONTROLS, evaluate, summarize
 from plgc.evaluation.scoring import train_whole_graph
 from plgc.graphs import load_graph, num_classes
+from plgc.graphs.formats.npz import npz_bytes
 from plgc.method.condense import condense
-from plgc.report.inputs import feature_tensors
 from plgc.runtime.errors import MissingExtraError
 from plgc.runtime.files import check_writable
 from plgc.runtime.progress import Progress, nested, silent
@@ -83,7 +83,7 @@ def run_demo(
     few = _compare(condensed, data, shots, seeds, device, progress)
     everything = _compare(condensed, data, None, seeds, device, progress)
     costs = {
-        WHOLE: {"nodes": total, "bytes": graph_bytes(data), "seconds": few.pop("seconds")},
+        WHOLE: {"nodes": total, "bytes": npz_bytes(data), "seconds": few.pop("seconds")},
         OURS: {"nodes": condensed.num_nodes, "bytes": path.stat().st_size, "seconds": own_seconds},
     }
     nothing = {"nodes": None, "bytes": None, "seconds": None}
@@ -119,12 +119,6 @@ def summary(rows: list[dict[str, Any]], shots: int) -> str:
             f"and the best control ({control}) {by_name[control][key]['mean']:.1f} %."
         )
     return "\n".join(sentences)
-
-
-def graph_bytes(data: Data) -> int:
-    """Size of a graph's features and edges as plain arrays of 32-bit numbers, sparse features as CSR."""
-    tensors = [*feature_tensors(data), *([] if data.edge_index is None else [data.edge_index])]
-    return 4 * sum(tensor.numel() for tensor in tensors)
 
 
 def _compare(

@@ -120,6 +120,7 @@ def run_seeds(
     options: RunOptions,
     references: Sequence[str] = CONTROLS,
     progress: Progress | None = None,
+    rebuilt: dict[Any, Embedder] | None = None,
 ) -> Runs:
     """Rebuild, fine-tune and score once per seed, files and references alike.
 
@@ -129,6 +130,8 @@ def run_seeds(
         options: how.
         references: models beside the files, by name: controls, or ``whole``.
         progress: called with a message, the seeds done and the seeds in all.
+        rebuilt: backbones of earlier calls with the same files on other labels, which are taken instead of rebuilt;
+            those of this call are added.
     """
     _check(condensed, options)
     seen, task = common_seen(condensed), options.task
@@ -143,7 +146,8 @@ def run_seeds(
             _check_edges(condensed, cases[0], seen)
         how: dict[str, Any] = {"seed": seed, "device": options.device, "prepared": PreparedGraphs()}
         chosen = {"kind": options.kind, "combine": options.combine, "weights": options.weights}
-        models = _files_models(learn("plgc", cases[0], condensed, **chosen, **how), task)
+        ours = _rebuild(condensed, cases[0], {} if rebuilt is None else rebuilt, **chosen, **how)
+        models = _files_models(ours, task)
         settled: dict[str, float] = {}
         for name in [*models, *references]:
             if name not in models and name != "whole":
@@ -164,6 +168,17 @@ def run_seeds(
         if progress:
             progress(f"seed {seed}: {main} {found.values('plgc')[-1]:.4g}", len(found.graphs), options.seeds)
     return found
+
+
+def _rebuild(condensed: Sequence[CondensedGraph], case: Case, kept: dict[Any, Embedder], **how: Any) -> Embedder:
+    """The model of the files; a backbone is kept, since it does not depend on labels."""
+    if any(part.pseudo_labels is None for part in condensed):
+        return learn("plgc", case, condensed, **how)
+    weights = None if how["weights"] is None else tuple(how["weights"])
+    key = (*condensed, how["kind"], how["combine"], weights, how["seed"], how["device"])
+    if key not in kept:
+        kept[key] = learn("plgc", case, condensed, **how)
+    return kept[key]
 
 
 def _check(condensed: Sequence[CondensedGraph], options: RunOptions) -> None:

@@ -102,10 +102,17 @@ def diagnose(
     _check(delta, beta)
     settings = BackboneSettings(kind=kind, skip=False)  # without Â²X: the theorem is about z only
     backbone = reconstruct(condensed, seed=seed, device=device, settings=settings)
-    embedding = backbone.embed(graph).cpu().double()
-    labels = condensed.pseudo_labels.double()
-    assignment = nearest(embedding, labels)
-    return measure(embedding, assignment, len(labels), condensed.blocks, seed=seed, delta=delta, beta=beta)
+    return diagnose_embedding(condensed, backbone.embed(graph), seed=seed, delta=delta, beta=beta)
+
+
+def diagnose_embedding(
+    condensed: CondensedGraph, embedding: Tensor, *, seed: int = 0, delta: float = 0.05, beta: float = 4.0
+) -> Diagnosis:
+    """The same for an embedding Z [N, d] that a backbone rebuilt from the file has given."""
+    assert condensed.pseudo_labels is not None
+    points, labels = embedding.cpu().double(), condensed.pseudo_labels.double()
+    assignment = nearest(points, labels)
+    return measure(points, assignment, len(labels), condensed.blocks, seed=seed, delta=delta, beta=beta)
 
 
 def measure(

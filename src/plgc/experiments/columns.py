@@ -12,6 +12,7 @@ from plgc.experiments.numbers import NONE, Unit, shown_pair, spread, unit, with_
 from plgc.experiments.rows import OURS, PROTOCOL, PUBLISHED, SummaryRow, level_name
 from plgc.experiments.spec import Experiment
 from plgc.experiments.summary import level_values
+from plgc.experiments.within import lines_of
 
 NO_MEMORY = "out of memory"
 OURS_LESS = f"{OURS} − this"
@@ -76,6 +77,12 @@ def along_level(experiment: Experiment, found: Sequence[SummaryRow], failures: d
             for name, difference in _differences(next(iter(members.values()))).items():
                 below = line(name, members, lambda row, of=difference: _paired_in(experiment, of(row), row), False)
                 lines += [below] if set(below.cells[:-1]) != {NONE} else []
+        for name, pairs in lines_of(experiment, [row for row in found if row.graph == graph], across):
+            rows = {value: one.row for value, one in pairs.items()}
+            differences = {id(one.row): one.difference for one in pairs.values()}
+            lines.append(
+                line(name, rows, lambda row, of=differences: _paired_in(experiment, of[id(row)], row), costs=False)
+            )
     return [*(f"{across} {level_name(across, value)}" for value in along), "seeds"], lines
 
 

@@ -10,7 +10,7 @@ from plgc.experiments.canvas import new_figure
 from plgc.experiments.end_labels import label_ends
 from plgc.experiments.levels import NAMES
 from plgc.experiments.numbers import Unit, mean_std, unit
-from plgc.experiments.panels import Panel, panels
+from plgc.experiments.panels import LINES, Panel, panels
 from plgc.experiments.rows import ANY, SummaryRow, level_name
 from plgc.experiments.spec import Experiment
 from plgc.experiments.styles import AXES, ORDER, line_style
@@ -82,14 +82,15 @@ def _draw_panel(axes: Axes, panel: Panel, across: str, values: Sequence[Any], fo
     places = {value: value if numeric and value is not None else place for place, value in enumerate(values)}
     lines: dict[str, list[SummaryRow]] = {}
     for row in panel.rows:
-        lines.setdefault(row.method_name, []).append(row)
+        lines.setdefault(_line_name(row, across), []).append(row)
     joined = across not in NAMES  # names have no order: their points are side by side
     ends, colours = {}, {}
     for number, (name, members) in enumerate(lines.items()):
         aside = 0.0 if joined else 0.7 * ((number + 0.5) / len(lines) - 0.5)
         points = sorted(_points(members, across, places, aside, form))
-        _draw_line(axes, members[0], points, joined)
-        ends[name], colours[name] = (points[-1][0], points[-1][1][0]), line_style(members[0].method)["color"]
+        style = _style(members[0], across)
+        _draw_line(axes, members[0], name, points, joined, style)
+        ends[name], colours[name] = (points[-1][0], points[-1][1][0]), style["color"]
     label_ends(axes, ends, colours, INNER * HEIGHT)
     axes.set_xticks([places[value] for value in values], [level_name(across, value) for value in values])
     axes.set_xlabel(AXES[across], fontsize=9)
@@ -109,9 +110,21 @@ def _points(
                 yield place + aside, mean_std([form.factor * value for value in row.values.values()])
 
 
-def _draw_line(axes: Axes, row: SummaryRow, points: Sequence[Point], joined: bool) -> None:
-    name, other_preset = row.method_name, row.method_name != row.method
-    style = line_style(row.method, other_preset)
+def _line_name(row: SummaryRow, across: str) -> str:
+    """The method or, of files of one graph that came about in different ways, which of them."""
+    own = None if across == LINES else row.level(LINES)
+    return row.method_name if own is None else own
+
+
+def _style(row: SummaryRow, across: str) -> dict[str, Any]:
+    name = _line_name(row, across)
+    return line_style(row.method if name == row.method_name else name, row.method_name != row.method)
+
+
+def _draw_line(
+    axes: Axes, row: SummaryRow, name: str, points: Sequence[Point], joined: bool, style: dict[str, Any]
+) -> None:
+    other_preset = row.method_name != row.method
     if not joined:
         style["linestyle"] = "none"
     x = [place for place, _ in points]

@@ -48,6 +48,9 @@ class Cell:
     release: str | None = None
     draws: int | None = None
     metric: str | None = None
+    history: str | None = None
+    year: int | None = None
+    share: float | None = None
 
     @property
     def protocol(self) -> Protocol:
@@ -69,6 +72,9 @@ def label_seeds(seed: int, draws: int | None) -> tuple[int, ...]:
     return (seed,) if draws is None else tuple(range(1000 * seed, 1000 * seed + draws))
 
 
+CHOSEN = ("noise", "shots", "year")  # levels whose values can be chosen
+
+
 @dataclass(frozen=True)
 class Choice:
     """The part of an experiment to run or to show; None for what the file says."""
@@ -79,6 +85,7 @@ class Choice:
     nodes: tuple[int, ...] | None = None
     noise: tuple[float, ...] | None = None
     shots: tuple[int | None, ...] | None = None
+    year: tuple[int, ...] | None = None
     seeds: int | None = None
     draws: int | None = None
 
@@ -95,9 +102,7 @@ class Choice:
         """Whether a recorded cell's method, preset, levels and seed are among the chosen; controls always are."""
         method = self.methods is None or cell["method"] in (*self.methods, *CONTROLS)
         preset = self.presets is None or cell["preset"] in (*self.presets, None)
-        levels = all(
-            chosen is None or cell[level] in chosen for level, chosen in (("noise", self.noise), ("shots", self.shots))
-        )
+        levels = all(getattr(self, level) is None or cell.get(level) in getattr(self, level) for level in CHOSEN)
         return method and preset and levels and (self.seeds is None or cell["seed"] < self.seeds)
 
 
@@ -120,7 +125,7 @@ def narrow(experiment: Experiment, choice: Choice) -> Experiment:
         require(count in sizes, f"no chosen graph of {name} has {count} nodes: choose {listed}")
     for method in choice.methods or ():
         method_named(method)
-    levels = {level: values for level in ("noise", "shots") if (values := getattr(choice, level)) is not None}
+    levels = {level: values for level in CHOSEN if (values := getattr(choice, level)) is not None}
     for level in levels:
         require(level in experiment.levels, f"{name} has no {level} to choose")
     drawn = choice.draws is None or bool(experiment.draws)
@@ -219,7 +224,7 @@ def _unused_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[st
     if label_free or (task == "link" and not (entry.supervised and entry.condenses)):
         unused.add("noise")  # no label is read before the clean ones
     if not entry.condenses:
-        unused |= {"partition", "sources", "combine"}
+        unused |= {"partition", "sources", "combine", "history"}
     if setting.get("partition") == "none":
         unused.add("combine")
     return unused

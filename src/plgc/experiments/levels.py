@@ -13,6 +13,12 @@ from plgc.method.encoder import KINDS
 from plgc.runtime.errors import SettingError
 
 LEVELS = ("variant", "shots", "noise", "imbalance", "backbone", "partition", "sources", "combine", "release")
+LEVELS += ("history", "year", "share")
+# How a file came about: of a growing graph, of several sources, and of a graph that nodes have left.
+GROWN = ("anew", "updated", "only-new", "never", "new-part")
+JOINED = ("whole", "own", "heads", "merged")
+LEFT = ("forgotten", "old")
+HISTORIES = (*GROWN, *JOINED, *LEFT)
 ALL = "all"  # as a number of labels per class: every training label
 NAMES = {  # levels whose values are names
     "variant": tuple(VARIANTS),
@@ -21,12 +27,15 @@ NAMES = {  # levels whose values are names
     "sources": ("own", "all", "others"),
     "combine": COMBINATIONS,
     "release": tuple(RELEASES),
+    "history": HISTORIES,
 }
 # The values of a level that are numbers: type, least, most, in words.
 RANGES: dict[str, tuple[Any, float, float, str]] = {
     "shots": (int, 1, math.inf, 'a whole number from 1, or "all",'),
     "noise": ((int, float), 0, 1, "a share from 0 to 1"),
     "imbalance": ((int, float), 1, math.inf, "a number from 1"),
+    "year": (int, 1, 9999, "a year"),
+    "share": ((int, float), 0, 1, "a share from 0 to 1"),
 }
 
 

@@ -13,6 +13,7 @@ from plgc.experiments.numbers import unit, with_interval
 from plgc.experiments.records import identity
 from plgc.experiments.rows import ALONE, OURS, PARTS, PUBLISHED, WAYS, SummaryRow, level_name
 from plgc.experiments.spec import Experiment
+from plgc.experiments.within import within_notes
 from plgc.graphs.catalog import title
 
 INTERVAL = (
@@ -95,6 +96,9 @@ def _comparison_notes(experiment: Experiment, found: Sequence[SummaryRow], head:
     if any(row.less_default for row in found):
         paired = True
         yield "− default: less the default, all else equal"
+    if experiment.within:
+        paired = True
+        yield from within_notes(experiment, found)
     if paired:
         yield INTERVAL
     yield from _below(experiment, found)

@@ -12,6 +12,8 @@ from plgc.experiments.rows import ALONE, PROTOCOL, PUBLISHED, WAYS, SummaryRow, 
 from plgc.graphs.catalog import title
 from plgc.rivals.methods import METHODS
 
+LINES = "history"  # files of one graph that came about in different ways are lines of one panel
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -39,6 +41,8 @@ def panels(rows: Sequence[SummaryRow], across: str) -> list[list[Panel]]:
         ]
         name = ", ".join([title(graph), *([] if nodes is None else [f"{nodes} nodes"]), *apart])
         ways = [way for way in WAYS if any(row.way == way and not METHODS[row.method].presets for row in members)]
+        if any(row.level(LINES) is not None and row.way == ALONE for row in members):
+            ways = [PUBLISHED, ALONE]  # the learned part alone tells whether a file is worth anything
         ways = ways if len(ways) > 1 else [PUBLISHED]
         titles = {way: f"{name}: {way_name(way, members[0].task)}" if len(ways) > 1 else name for way in ways}
         found.append([Panel(titles[way], tuple(row for row in members if _scored(row, way))) for way in ways])
@@ -46,8 +50,8 @@ def panels(rows: Sequence[SummaryRow], across: str) -> list[list[Panel]]:
 
 
 def _rest(row: SummaryRow, across: str) -> tuple[Any, ...]:
-    """The protocol without the level that the panel varies."""
-    return tuple(None if name == across else value for name, value in zip(PROTOCOL, row.protocol, strict=True))
+    """The protocol without the level that the panel varies, and without what its lines are."""
+    return tuple(None if name in (across, LINES) else value for name, value in zip(PROTOCOL, row.protocol, strict=True))
 
 
 def _holds_for(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:

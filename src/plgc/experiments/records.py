@@ -27,6 +27,7 @@ MOST_DRAWS = 1000  # label draws of a cell
 Spent = Annotated[float, Within(0)]  # seconds
 # Records from before they came have none.
 LATER = ("parts", "partition", "family", "sources", "combine", "release", "draws", "metric", "variant")
+LATER += ("history", "year", "share")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class Record:
     clean_labels: Count | None = None
     learn_seconds: Spent | None = None
     learn_peak_memory_bytes: Count | None = None
+    embedding_width: Count | None = None
     kept_nodes: Count | None = None
     condense_seconds: Spent | None = None
+    condense_cpu_seconds: Spent | None = None
     condense_peak_memory_bytes: Count | None = None
     reused: bool | None = None
     bytes: Count | None = None

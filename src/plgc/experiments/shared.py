@@ -41,17 +41,18 @@ class SharedGraph:
 _kept: dict[Hashable, SharedGraph] = {}  # at most one
 
 
-def shared_graph(name: str, seed: int) -> SharedGraph:
+def shared_graph(name: str, seed: int, time: str | None = None) -> SharedGraph:
     """A named graph, with the split of this number where it has several; loaded unless the last call was for the same.
 
-    A file that has changed since is loaded again.
+    A file that has changed since is loaded again. ``time`` is what says when its nodes came, where that is needed.
     """
     path = get_graph(name)
     state = path.stat()
-    key = path, state.st_mtime_ns, state.st_size, seed
+    key = path, state.st_mtime_ns, state.st_size, seed, time
     if key not in _kept:
         _kept.clear()
-        _kept[key] = SharedGraph(load_graph(name, seed=seed, split=seed % _fixed_splits(name), notice=False))
+        split = seed % _fixed_splits(name)
+        _kept[key] = SharedGraph(load_graph(name, seed=seed, split=split, time=time, notice=False))
     return _kept[key]
 
 

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any, TypeVar
 
-from plgc.experiments.levels import LEVELS, as_tuple, check_levels, read_level, require, require_once
+from plgc.experiments.levels import HISTORIES, LEVELS, as_tuple, check_levels, read_level, require, require_once
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
 from plgc.method.settings import PRESETS
@@ -107,13 +107,27 @@ class CostlyPart:
 
 
 @dataclass(frozen=True)
+class Within:
+    """How far a file may be below another one of the same graph: ``history`` within so many points ``of`` another."""
+
+    history: str
+    of: str
+    points: float
+
+    def __post_init__(self) -> None:
+        for name in (self.history, self.of):
+            require(name in HISTORIES, f"within: unknown history {name!r}: choose {', '.join(HISTORIES)}")
+        require(self.points > 0, f"within: points is {self.points}, a number above 0 is needed")
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A whole experiment, as its file says.
 
     Attributes:
         name: the file's name.
         title: one line.
-        task: ``node``, ``link``, ``cluster`` or ``membership``.
+        task: one of :data:`plgc.graphs.views.protocol.TASKS`.
         methods: by name.
         graphs: what to run on.
         about: what the paper does not say, and what we do about it.
@@ -129,6 +143,7 @@ class Experiment:
         reuse: which methods may use a condensed graph that was made before, one of :data:`REUSE`; others condense anew
             for every cell.
         costly: the part of the grid that a method runs which needs minutes or hours a cell.
+        within: which histories are compared, and how close they are to be.
         pending: what is still missing before it can run; None once it can.
     """
 
@@ -148,6 +163,7 @@ class Experiment:
     against: tuple[str, ...] = ()
     reuse: str = "all"
     costly: Mapping[str, CostlyPart] = field(default_factory=dict)
+    within: tuple[Within, ...] = ()
     pending: str | None = None
 
     def __post_init__(self) -> None:
@@ -211,7 +227,8 @@ def parse_experiment(name: str, text: str) -> Experiment:
         costly = {
             method: _build(CostlyPart, v, f"costly {method!r}: ") for method, v in values.get("costly", {}).items()
         }
-        experiment = _build(Experiment, {**values, "costly": costly}, name=name)
+        within = [_build(Within, found, "within: ") for found in values.get("within", ())]
+        experiment = _build(Experiment, {**values, "costly": costly, "within": within}, name=name)
         _check_costly(experiment)
         return experiment
     except tomllib.TOMLDecodeError as error:

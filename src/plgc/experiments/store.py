@@ -1,7 +1,8 @@
 """Condensed graphs on disk, by a key of everything they depend on: one that was condensed once is not condensed again.
 
 The key of a label-free method has no labels in it, because they cannot matter; that of a supervised method has the
-fingerprint of those it was given.
+fingerprint of those it was given. Files that are made from other files have calls of their own
+(:mod:`plgc.experiments.descent`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch_geometric.data import Data
@@ -28,6 +30,22 @@ from plgc.runtime.files import write_atomically
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
 from plgc.sparse.inputs import fingerprint
 from plgc.sparse.product import warm_up
+
+
+class Call(Protocol):
+    """A file to be made: its key, and how it is made."""
+
+    def key(self, device: str) -> str:
+        """A digest of everything that the result depends on."""
+        ...
+
+    def open(self) -> None:
+        """Read what is needed, before the clock starts."""
+        ...
+
+    def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
+        """Make it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,51 +73,68 @@ class CondenseCall:
             "nodes": self.nodes,
             "seed": self.seed,
             "settings": None if own is None else own.to_dict(),
-            "threads": torch.get_num_threads(),
             "min_cluster": self.min_cluster,
-            "device": device.split(":")[0],
-            "version": __version__,
-            "torch": torch.__version__,
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+        return digest(parts, device)
+
+    def open(self) -> None:
+        """The graph is here."""
+
+    def make(self, device: str, checkpoint: Path | None) -> CondensedGraph:
+        """Condense."""
+        return condense_with(
+            self.method,
+            self.graph,
+            nodes=self.nodes,
+            seed=self.seed,
+            labels=self.labels if method_named(self.method).supervised else None,
+            preset=self.preset or "default",
+            device=device,
+            checkpoint=checkpoint,
+            min_cluster=self.min_cluster,
+            settings=self.settings,
+        )
+
+
+def digest(parts: dict[str, Any], device: str) -> str:
+    """A key from what a call says, and from what it is computed with."""
+    where = {"threads": torch.get_num_threads(), "device": device.split(":")[0]}
+    made = {**parts, **where, "version": __version__, "torch": torch.__version__}
+    return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class Condensation:
-    """A condensed graph with what it cost when it was made."""
+    """A condensed graph with what it cost when it was made.
+
+    ``cpu_seconds`` is the time of this process on all its threads.
+    """
 
     condensed: CondensedGraph
     seconds: float
+    cpu_seconds: float
     peak_memory_bytes: int | None
     sha256: str
     reused: bool
 
 
-def condense_once(
-    store: Path | None, call: CondenseCall, device: str = "cpu", checkpoint: Path | None = None
-) -> Condensation:
+Once = Callable[[Call], Condensation]  # :func:`condense_once` with a store and a device
+
+
+def condense_once(store: Path | None, call: Call, device: str = "cpu", checkpoint: Path | None = None) -> Condensation:
     """Open the condensed graph if the store has it; else condense, and keep it. Without a store, always condense."""
     path = None if store is None else store / f"{call.key(device)}.safetensors"
     if path is not None and (kept := _open(path)) is not None:
         return kept
+    call.open()
     warm_up(device)
     reset_peak_memory(device)
-    start = time.perf_counter()
-    condensed = condense_with(
-        call.method,
-        call.graph,
-        nodes=call.nodes,
-        seed=call.seed,
-        labels=call.labels if method_named(call.method).supervised else None,
-        preset=call.preset or "default",
-        device=device,
-        checkpoint=checkpoint,
-        min_cluster=call.min_cluster,
-        settings=call.settings,
-    )
+    start, used = time.perf_counter(), time.process_time()
+    condensed = call.make(device, checkpoint)
     content = condensed.to_bytes()
     cost: dict[str, Any] = {
         "seconds": time.perf_counter() - start,
+        "cpu_seconds": time.process_time() - used,
         "peak_memory_bytes": peak_memory(device),
         "sha256": hashlib.sha256(content).hexdigest(),
     }

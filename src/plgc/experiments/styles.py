@@ -15,9 +15,13 @@ AXES = {
     "combine": "how sources are combined",
     "release": "what is handed over",
     "variant": "what is changed",
+    "history": "how the file came about",
+    "year": "papers up to",
+    "share": "share of the nodes that leave",
 }
-# Colour, marker and line; most colours are Okabe and Ito's and Tol's, which the colour-blind can tell apart. Markers
-# are filled but for those with a w behind; a preset other than the default is drawn hollow and dashed.
+# Of methods, and of the ways in which a file came about: colour, marker and line. Most colours are Okabe and Ito's and
+# Tol's, which the colour-blind can tell apart. Markers are filled but for those with a w behind; a preset other than
+# the default is drawn hollow and dashed.
 _METHODS = {
     "plgc": ("#d55e00", "o", "-"),
     "ssl": ("#0072b2", "s", "-"),
@@ -42,6 +46,13 @@ _METHODS = {
     "random_encoder": ("#777777", "3", ":"),
     "raw_features": ("#999999", "1", "-."),
     "plain_parts": ("#666666", "4", "-"),
+    "anew": ("#0072b2", "s", "-"),
+    "updated": ("#d55e00", "o", "-"),
+    "only-new": ("#009e73", "^", "-"),
+    "never": ("#882255", "X", "--"),
+    "new-part": ("#cc79a7", "Dw", ":"),
+    "forgotten": ("#d55e00", "o", "-"),
+    "old": ("#882255", "X", "--"),
 }
 ORDER = tuple(_METHODS)  # of a legend
 _OTHER = ("#dd5566", "p", "-")

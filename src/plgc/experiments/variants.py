@@ -84,6 +84,8 @@ VARIANTS = {
     "edges alone": Variant(replace(DEFAULT, plain=None)),
     "no edges": Variant(replace(DEFAULT, encoders=(PLAIN,), plain=None)),
     "file alone": Variant(beside=False),
+    "private": Variant(replace(DEFAULT, private=True)),
+    "private, file alone": Variant(replace(DEFAULT, private=True), beside=False),
     "no smoothing": Variant(head=HeadSettings(smoothing_steps=0)),
     "no self-training": Variant(head=HeadSettings(self_training=False)),
     "one regression": Variant(pooled=False),

@@ -11,9 +11,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
@@ -23,9 +25,11 @@ from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import derive_features, parse_features
 from plgc.graphs.features import unlike_scales
 from plgc.graphs.formats import NPZ, format_by_suffix, format_of
+from plgc.graphs.formats.arrays import YEAR, as_time
 from plgc.graphs.formats.columns import TableColumns
 from plgc.graphs.formats.stored import stored_files
 from plgc.graphs.standard import set_split, standard_form
+from plgc.graphs.views.until import check_time, since_time, until_time
 from plgc.runtime.errors import GraphError, GraphNotFoundError, LabelError, SettingError
 from plgc.runtime.text import visible_lines
 
@@ -43,6 +47,9 @@ def load_graph(
     columns: TableColumns | None = None,
     features: str | None = None,
     features_seed: int = 0,
+    until: float | None = None,
+    since: float | None = None,
+    time: str | None = None,
     notice: Callable[[str], None] | bool | None = True,
 ) -> Data:
     """Load a graph and bring it to the form the rest of the package expects.
@@ -60,6 +67,10 @@ def load_graph(
         features: derive features from the edges, as in ``"fastrp:128"`` (:mod:`plgc.graphs.derive`), for graphs that
             come without; features that the source has are not read.
         features_seed: of the derived features; graphs that are to share a model need the same.
+        until: keep the nodes that came up to this time, and the edges among them (:mod:`plgc.graphs.views.until`).
+        since: keep those that came after this time and, marked by ``core_mask`` as a halo, two hops of older ones.
+        time: what says when nodes came: an array of the file, a column of the node table, an attribute of a ``Data``;
+            by default ``year``. A column of a table that is the time is no feature.
         notice: True prints ``notes`` on stderr, those of a ``Data`` that has them already only once; False prints
             nothing; a function is called with every sentence of ``doubts`` and ``notes``.
 
@@ -75,6 +86,7 @@ def load_graph(
         - ``core_mask`` where the source has it: bool [N], False for a halo around the graph's own nodes;
         - ``y``: int64 [N], −1 for unlabelled, where the source has labels; ``y_multi`` where it has that;
         - ``train_mask``, ``val_mask``, ``test_mask``: bool [N], the source's or generated;
+        - ``time``: float64 [N], when every node came, where it was asked for;
         - ``node_ids``, ``class_names`` and ``feature_names`` (lists of text) where the source names its nodes, classes
           or features, ``notes``, sentences on what was guessed, and ``doubts``, on columns that look like classes;
         - ``seen`` where features are derived from edges, or made from a table: ``seen.derived`` and
@@ -99,7 +111,7 @@ def load_graph(
     """
     if isinstance(split, bool) or not isinstance(split, int):
         raise SettingError(f"split={split!r}: expected a whole number, counted from 0")
-    data = open_graph(source, nodes_table, columns, features, features_seed)
+    data = open_graph(source, nodes_table, columns, features, features_seed, until=until, since=since, time=time)
     doubts, notes = (attribute(data, name, ()) for name in ("doubts", "notes"))
     for doubt in () if isinstance(source, Data) else doubts:
         warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
@@ -124,6 +136,10 @@ def open_graph(
     columns: TableColumns | None = None,
     features: str | None = None,
     features_seed: int = 0,
+    *,
+    until: float | None = None,
+    since: float | None = None,
+    time: str | None = None,
 ) -> Data:
     """A graph in our form before one of its splits is chosen, with the masks of all of them.
 
@@ -132,7 +148,11 @@ def open_graph(
     """
     if features is not None:
         parse_features(features)  # a wrong value is refused before anything is read
-    raw = _read(source, nodes_table, columns)
+    for name, value in (("until", until), ("since", since)):
+        if value is not None:
+            check_time(value, name)
+            time = time or YEAR
+    raw = _read(source, nodes_table, columns, time, until)
     raw.num_nodes = node_count(raw)  # while x still has its rows, should it have no columns
     own = seen_of(raw)
     seen = Seen(derived=own.derived, preprocessing=own.preprocessing)
@@ -140,6 +160,12 @@ def open_graph(
         raw.x, raw.feature_names, raw.doubts = None, None, None
         seen = Seen(derived={"features": features, "seed": features_seed})
     data = standard_form(raw)
+    for key in MASKS:
+        data[key] = attribute(raw, key)
+    if until is not None:
+        data = until_time(data, until)
+    if since is not None:
+        data = since_time(data, since)
     if features is not None:
         data.x = derive_features(data, features, features_seed)
         note = f"{data.name}: features are derived from the edges ({features}, seed {features_seed})"
@@ -148,7 +174,7 @@ def open_graph(
         data.seen = seen
     elif (unlike := unlike_scales(data)) is not None and unlike not in attribute(data, "notes", ()):
         data.notes = [*attribute(data, "notes", ()), unlike]
-    for key in (*MASKS, "split_origin", "split_index", "split_seed", "split_generated"):
+    for key in ("split_origin", "split_index", "split_seed", "split_generated"):
         data[key] = attribute(raw, key)
     return data
 
@@ -212,8 +238,10 @@ def unlabelled(graph: Data) -> Data:
     return bare
 
 
-def _read(source: Any, nodes_table: Any, columns: TableColumns | None) -> Data:
-    """The source as a raw ``Data`` with a name."""
+def _read(
+    source: Any, nodes_table: Any, columns: TableColumns | None, time: str | None = None, until: float | None = None
+) -> Data:
+    """The source as a raw ``Data`` with a name, and with its ``time`` where one is named."""
     in_file = isinstance(source, os.PathLike) or (isinstance(source, str) and is_path(source))
     place = existing(source) if in_file else source
     input_format = None if isinstance(place, str | Data) else format_of(place)
@@ -224,14 +252,18 @@ def _read(source: Any, nodes_table: Any, columns: TableColumns | None) -> Data:
         raise SettingError(f"columns are for tables, GraphML and NetworkX, not for {source!r:.80}")
     if input_format is not None:
         nodes = existing(nodes_table) if isinstance(nodes_table, str | os.PathLike) else nodes_table
-        given = {"nodes_table": nodes, "columns": columns}
+        if time is not None and not {"columns", "time"} & set(options):
+            raise SettingError(f"a {type(source).__name__} says of no node when it came: give another form of graph")
+        if time is not None and "columns" in options:
+            columns = replace(columns or TableColumns(), time=time, until=until)
+        given = {"nodes_table": nodes, "columns": columns, "time": time}
         return input_format.read(place, **{name: given[name] for name in options})
     if isinstance(source, Data):
         raw = Data.from_dict(source.to_dict())
         raw.name = raw.name if isinstance(attribute(raw, "name"), str) else "graph"
-        return raw
+        return _with_time(raw, time)
     if isinstance(source, str):
-        return _read_named(source)
+        return _read_named(source, time)
     hint = " (give one of its graphs: dataset[0])" if isinstance(source, Dataset) else ""
     raise GraphError(
         f"cannot load a graph from a {type(source).__name__}{hint}: expected a name, a path, a PyG Data, a "
@@ -239,12 +271,25 @@ def _read(source: Any, nodes_table: Any, columns: TableColumns | None) -> Data:
     )
 
 
-def _read_named(name: str) -> Data:
+def _with_time(raw: Data, name: str | None) -> Data:
+    """A ``Data`` with the attribute of this name as its ``time``; one that was loaded with a time keeps that."""
+    nodes = node_count(raw)
+    rows = [key for key in raw.keys() if isinstance(raw[key], Tensor) and raw[key].shape == (nodes,)]  # noqa: SIM118
+    own = raw["time"] if "time" in rows and raw["time"].dtype == torch.float64 else None
+    if name is not None:
+        own = (
+            own if name == YEAR and name not in rows and own is not None else as_time(name, attribute(raw, name), rows)
+        )
+    raw.time = own
+    return raw
+
+
+def _read_named(name: str, time: str | None) -> Data:
     """A graph of the catalogue."""
     found = catalog.find_graph(name)
     if isinstance(found, Data):
-        return found
-    raw = NPZ.read(found)
+        return _with_time(found, time)
+    raw = NPZ.read(found, time=time)
     raw.name = catalog.display_name(found.stem)
     return raw
 

@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -140,6 +140,16 @@ class Preprocessing:
                 if one != another:
                     return f"{own.name!r} has {item.name} {_shown(one)}, in the other {_shown(another)}"
         return f"one has {len(self.columns)} columns, the other {len(other.columns)}"
+
+    def keep(self, features: Sequence[bool]) -> Preprocessing:
+        """The same without some words, given which feature columns stay; a column of a table without words goes."""
+        rules, stays = list[ColumnRule](), iter(features)
+        for rule in self.columns:
+            own = [next(stays) for _ in rule.features]
+            words = tuple(word for word, kept in zip(rule.words, own, strict=False) if kept)
+            if rule.kind != "words" or words:
+                rules.append(replace(rule, words=words))
+        return replace(self, columns=tuple(rules))
 
     def told(self) -> dict[str, str]:
         """How each column becomes features, in words, by its name."""

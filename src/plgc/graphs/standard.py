@@ -48,6 +48,8 @@ def standard_form(raw: Data) -> Data:
         if raw.y_multi.dim() != 2 or raw.y_multi.size(0) != nodes:
             raise GraphError(f"{raw.name}: y_multi has shape {list(raw.y_multi.shape)}, expected [{nodes}, C]")
         data.y_multi = raw.y_multi.detach().cpu().clone()
+    if "time" in raw:
+        data.time = _times(raw["time"], nodes, raw.name)
     _copy_names(data, raw)
     return data
 
@@ -109,7 +111,7 @@ def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None
 def set_split(data: Data, split: int, seed: int) -> None:
     """Replace a graph's masks, if it has any, by those of one split; else generate a split from its labels."""
     name, nodes = data.name, node_count(data)
-    given = {key: _mask(data[key], key, nodes, name) for key in MASKS if key in data}
+    given = {key: node_mask(data[key], key, nodes, name) for key in MASKS if key in data}
     if given and "train_mask" not in given:
         raise GraphError(f"{name} has {', '.join(given)} but no train_mask: give it too, or none of them")
     counts = {mask.size(1) for mask in given.values() if mask.size(1) > 1}
@@ -160,6 +162,13 @@ def _core_mask(mask: Any, nodes: int, name: str) -> Tensor:
     return mask.detach().cpu().clone()
 
 
+def _times(time: Any, nodes: int, name: str) -> Tensor:
+    if not isinstance(time, Tensor) or time.is_complex() or time.shape != (nodes,):
+        got = list(time.shape) if isinstance(time, Tensor) else type(time).__name__
+        raise GraphError(f"{name}: the time is {got}, expected one number for each of the {nodes} nodes")
+    return time.detach().cpu().to(torch.float64, copy=True)
+
+
 def _labels(y: Any, nodes: int, name: str) -> Tensor:
     if not isinstance(y, Tensor) or y.is_complex():
         raise GraphError(f"{name}: y is {type(y).__name__}, expected integer labels")
@@ -187,7 +196,7 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     return labels
 
 
-def _mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
+def node_mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
     """A mask as bool [N, S]."""
     if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__

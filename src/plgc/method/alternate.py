@@ -7,24 +7,37 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
+from plgc.method.private import release_privately
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import PseudoLabels, StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import synthesise
+from plgc.method.warm import Known, start_from
 
 
 @dataclass(frozen=True)
 class Condensation:
-    """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'."""
+    """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'.
+
+    ``share`` is the largest part of a published mean or difference that one node gives; None where nothing bounds it.
+    """
 
     stage: StageOne
     labels: PseudoLabels
     features: Tensor | None
+    share: float | None = None
 
 
 def alternate(
-    graph: TrainingGraph, count: int, settings: CondenseSettings, seed: int, run: Run, *, stage_two: bool = True
+    graph: TrainingGraph,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    run: Run,
+    *,
+    stage_two: bool = True,
+    known: Known | None = None,
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
@@ -37,10 +50,13 @@ def alternate(
         seed: of every random draw.
         run: the curves, where to resume, and where to report and save.
         stage_two: False trains the encoders alone, as a reference to compare with.
+        known: what stage I starts from; None to start from the seed alone.
     """
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.every_round
     stage = start_stage_one(graph.reference, count, settings.branches, rules, seed)
+    if known is not None:
+        start_from(stage, known, graph, seed)
     stage.in_batches = graph.batch_nodes is not None
     run.resume(stage)
     while True:
@@ -49,20 +65,25 @@ def alternate(
             curves.pseudo_label_loss.append(train_epoch(stage, graph.next_batch(stage.generator)))
             run.save(stage)
             run.report_epoch()
-        labels = graph.round_labels(stage)
+        last = len(curves.explained) + 1 == rules.rounds
+        labels = graph.all_labels(stage) if known is not None and graph.sampled else graph.round_labels(stage)
         curves.explained.append(labels.explained)
-        last = len(curves.explained) == rules.rounds
-        if graph.sampled and (last or every_round):
+        if known is None and graph.sampled and (last or every_round):
             labels = graph.all_labels(stage)
         # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
         if stage_two and last and int(labels.counts.min()) < settings.min_cluster:
             labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
+        if stage_two and last and settings.private:
+            run.report("stage II: what differs by more than chance")
+            embedding = embed(stage, graph.inputs)
+            features, labels, share = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
+            return Condensation(stage, labels, features, share)
         if stage_two and (last or every_round):
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
             allowed = None
             if settings.max_share < 1:
-                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share)
+                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share, graph.masses)
             run.features, losses = synthesise(run.features, stage, graph.inputs, labels, settings.synthesis, allowed)
             curves.synthesis_loss.extend(losses)
         if last:

@@ -42,11 +42,14 @@ class TrainingGraph:
         inputs: the whole graph.
         core: which nodes are assigned, bool [N]; the others are a halo. None: all.
         batch_nodes: size of a mini-batch; None to train on the whole graph.
+        masses: how many nodes each row stands for, [N], where some stand for nodes that are no longer at hand. None:
+            one each.
     """
 
     inputs: Inputs
     core: Tensor | None = None
     batch_nodes: int | None = None
+    masses: Tensor | None = None
 
     @cached_property
     def order(self) -> Tensor:
@@ -79,32 +82,60 @@ class TrainingGraph:
         if self.sampled:
             rows = embedding if core is None else embedding[core]
             embedding, core = rows[:: -(-len(rows) // SAMPLE)], None
-        return read_pseudo_labels(embedding, stage.prototypes, stage.blocks, stage.settings, core)
+        masses = None if self.sampled else self.masses
+        return read_pseudo_labels(embedding, stage.prototypes, stage.blocks, stage.settings, core, masses)
 
     @torch.no_grad()
     def all_labels(self, stage: StageOne) -> PseudoLabels:
         """The pseudo-labels of the whole graph: found on a sample of its nodes, then all nodes are assigned."""
         embedding, device = embed(stage, self.inputs), self.inputs.device
         own = torch.arange(len(embedding), device=device) if self.core is None else self.core.nonzero().flatten()
-        drawn = torch.randperm(len(own), generator=torch.Generator().manual_seed(0))[:SAMPLE].sort().values
-        sample = embedding[own[drawn.to(device)]]
-        found = read_pseudo_labels(sample, stage.prototypes, stage.blocks, stage.settings)
-        potential = sinkhorn(sample @ found.vectors.t(), **stage.settings.sinkhorn_rules()).potential
+        drawn, masses = self._draw(own)
+        sample = embedding[drawn]
+        found = read_pseudo_labels(sample, stage.prototypes, stage.blocks, stage.settings, masses=masses)
+        rules = stage.settings.sinkhorn_rules()
+        potential = sinkhorn(sample @ found.vectors.t(), **rules, masses=masses).potential
         weights = torch.zeros(len(embedding), len(found.vectors), device=device)
-        counts, residual = torch.zeros_like(found.counts), torch.zeros((), device=device)
+        counts = torch.zeros(len(found.counts), dtype=torch.float64, device=device)
+        residual = torch.zeros((), device=device)
         for rows in own.split(ROWS):
             logits = embedding[rows] @ found.vectors.t() / stage.settings.epsilon + potential
             plan = torch.softmax(logits, dim=1)
             hard = plan.argmax(dim=1)
-            counts += torch.bincount(hard, minlength=len(counts))
-            residual += (embedding[rows] - found.vectors[hard]).pow(2).sum()
+            off = (embedding[rows] - found.vectors[hard]).pow(2)
+            if self.masses is not None:
+                plan, off = plan * self.masses[rows, None], off * self.masses[rows, None]
+            counts += torch.bincount(hard, self._mass(rows), minlength=len(counts))
+            residual += off.sum()
             weights[rows] = plan
         mass = weights.sum(0)
         weights /= mass.clamp(min=EMPTY)
         means = unit_blocks(weights.t() @ embedding, stage.blocks)
         vectors = torch.where(mass[:, None] > EMPTY, means, found.vectors)
-        centred = len(own) - len(own) * embedding[own].mean(0).pow(2).sum()  # rows have unit length
-        return PseudoLabels(vectors, weights, counts, 1 - float(residual / centred), mass)
+        if self.masses is None:
+            total, centre = len(own), embedding[own].mean(0)
+        else:
+            total = float(self.masses[own].sum())
+            centre = self.masses[own] @ embedding[own] / total
+        centred = total - total * centre.pow(2).sum()  # rows have unit length
+        return PseudoLabels(vectors, weights, counts.round().long(), 1 - float(residual / centred), mass)
+
+    def _draw(self, own: Tensor) -> tuple[Tensor, Tensor | None]:
+        """A sample of the rows that are assigned, and how many nodes each stands for; heavy rows are all in it."""
+        generator = torch.Generator().manual_seed(0)
+        if self.masses is None:
+            drawn = torch.randperm(len(own), generator=generator)[:SAMPLE].sort().values
+            return own[drawn.to(own.device)], None
+        heavy = self.masses[own] > 1
+        light = own[~heavy]
+        drawn = torch.randperm(len(light), generator=generator)[:SAMPLE].sort().values.to(own.device)
+        masses = torch.cat(
+            [self.masses.new_full((len(drawn),), len(light) / max(1, len(drawn))), self.masses[own[heavy]]]
+        )
+        return torch.cat([light[drawn], own[heavy]]), masses
+
+    def _mass(self, rows: Tensor) -> Tensor:
+        return torch.ones(len(rows), device=rows.device) if self.masses is None else self.masses[rows]
 
 
 def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.artifact.rounding import rounded
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.method.alternate import alternate
 from plgc.method.batches import TrainingGraph, batch_size
-from plgc.method.release import Release, check_min_cluster, check_words, privatise
+from plgc.method.release import Release, check_min_cluster, check_words, privatise, without_details
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
+from plgc.method.warm import Known, stand_in, warm_settings
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
@@ -55,8 +57,8 @@ def condense(
         compute: its fields are given as plain keywords: ``device``, ``threads``, ``memory`` and ``precision``
             (:class:`plgc.runtime.options.Compute`). With ``memory``, a graph that does not fit, and on a CPU one with
             more than 32,768 nodes, is trained on in mini-batches; the file records ``chosen["batch_nodes"]``.
-        release: likewise ``min_cluster``, ``max_share``, ``clip``, ``noise`` and ``fingerprint``
-            (:class:`plgc.method.release.Release`).
+        release: likewise ``min_cluster``, ``max_share``, ``private``, ``clip``, ``noise``, ``fingerprint``, ``dtype``
+            and ``density`` (:class:`plgc.method.release.Release`). What is returned is rounded as its file is.
 
     Example:
         >>> import plgc
@@ -69,33 +71,64 @@ def condense(
     chosen = choose_settings(preset, settings, compute, release)
     bare = bare_graph(graph)
     count = resolve_count(bare.num_own, ratio, nodes)
-    check_min_cluster(count, bare.num_own, chosen.min_cluster)
-    check_words(bare.seen.preprocessing, chosen.min_cluster)
-    scaling = resolve_scaling(bare.x, chosen.scaling)
-    digest = fingerprint(bare) if release.fingerprint or checkpoint is not None else None
-    with shown(progress) as report, cpu_threads(compute.threads) as threads:
+    return condense_bare(bare, count, chosen, seed, Given(compute, release, progress, checkpoint))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call of :func:`condense`, or of a function like it, was given beside the graph, the size and the seed."""
+
+    compute: Compute
+    release: Release
+    progress: Progress | bool | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+
+def condense_bare(
+    bare: BareGraph,
+    count: int,
+    settings: CondenseSettings,
+    seed: int,
+    given: Given,
+    known: Known | None = None,
+) -> CondensedGraph:
+    """Condense a graph without labels to K nodes; with ``known``, from there on (:mod:`plgc.method.warm`).
+
+    The file records the settings as they are given here, also where ``known`` shortens stage I.
+    """
+    compute, release = given.compute, given.release
+    gone = int(known.condensed.counts.sum()) if known is not None and known.stands_in else 0
+    check_min_cluster(count, bare.num_own + gone, settings.min_cluster)
+    check_words(bare.seen.preprocessing, settings.min_cluster)
+    scaling = resolve_scaling(bare.x, settings.scaling)
+    used = settings if known is None else warm_settings(settings)
+    digest = fingerprint(bare) if release.fingerprint or given.checkpoint is not None else None
+    with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
         budget = compute.budget
         inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
         core = bare.core_mask
         core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
-        batch = None if budget is None else batch_size(inputs, count, chosen, budget)
+        batch = None if budget is None else batch_size(inputs, count, settings, budget)
         file = checkpoint_in(
-            checkpoint,
+            given.checkpoint,
             method="plgc",
             graph=digest,
             core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
             nodes=count,
             seed=seed,
-            settings=chosen.to_dict(),
+            settings=settings.to_dict(),
             device=compute.device,
             threads=threads,
             **({} if batch is None else {"batch": batch}),
+            **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
         )
-        run = Run(chosen.pseudo_labels, report, file)
+        run = Run(used.pseudo_labels, report, file)
         if batch is not None:
             run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
-        made = alternate(training, count, chosen, seed, run)
+        if known is not None and known.stands_in:
+            training = stand_in(training, known.condensed)
+        made = alternate(training, count, used, seed, run, known=known)
         assert made.features is not None
     file.discard()
     condensed = CondensedGraph(
@@ -107,7 +140,7 @@ def condense(
         scaling=scaling,
         seed=seed,
         threads=threads,
-        settings=chosen.to_dict(),
+        settings={**settings.to_dict(), **release.stored},
         chosen={
             "branches": [asdict(branch) for branch in made.stage.branches],
             **({} if batch is None else {"batch_nodes": batch}),
@@ -117,8 +150,13 @@ def condense(
         nodes_requested=count,
         fingerprint=digest if release.fingerprint else None,
         seen=bare.seen,
+        largest_share=made.share,
     )
-    return condensed if release.clip is None else privatise(condensed, clip=release.clip, noise=release.noise)
+    if settings.private:
+        condensed = without_details(condensed)
+    if release.clip is not None:
+        condensed = privatise(condensed, clip=release.clip, noise=release.noise)
+    return rounded(condensed, **release.stored)
 
 
 def choose_settings(
@@ -129,8 +167,14 @@ def choose_settings(
     if compute.precision is not None:
         chosen = replace(chosen, pseudo_labels=replace(chosen.pseudo_labels, precision=compute.precision))
     check_precision(chosen.pseudo_labels.precision, compute.device)
-    given = {"min_cluster": release.min_cluster, "max_share": release.max_share}
-    return replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    given = {name: getattr(release, name) for name in ("min_cluster", "max_share", "private")}
+    chosen = replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    if release.min_cluster not in (None, chosen.min_cluster):
+        raise SettingError(
+            f"min_cluster is {release.min_cluster}, but clusters of a private release have at least "
+            f"{chosen.min_cluster} nodes: leave min_cluster out, or turn private off (--no-private)"
+        )
+    return chosen
 
 
 def resolve_count(num_nodes: int, ratio: float | None, nodes: int | None) -> int:

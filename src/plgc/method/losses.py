@@ -101,6 +101,24 @@ def _target(
     return plan, potential
 
 
+def known_loss(hidden: Tensor, target: Tensor, share: Tensor, standardized: bool) -> Tensor:
+    """Σ_k s_k ‖ỹ_k − z_k‖² / Σ_k s_k: how far one encoder's output for X' is from its block of Ỹ.
+
+    Where embeddings are standardised over the graph before they are normalised, they are here over X', of which a row
+    stands for s_k nodes.
+
+    Args:
+        hidden: the encoder's output for X', [K, d].
+        target: its block of Ỹ, of unit length, [K, d].
+        share: s_k / Σ s_k, [K, 1].
+        standardized: whether embeddings are standardised.
+    """
+    if standardized:
+        hidden = hidden - (share * hidden).sum(0)
+        hidden = hidden * (share * hidden.square()).sum(0).clamp(min=TINY).rsqrt()
+    return (share * (F.normalize(hidden, dim=1) - target).square()).sum()
+
+
 def standardize(hidden: Tensor) -> Tensor:
     """Centre every column and scale it to unit variance."""
     return _Standardized.apply(hidden)  # pyright: ignore

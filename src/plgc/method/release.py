@@ -4,25 +4,29 @@ was in the graph, and a minimum size of clusters does not change that.
 
 None of it is differential privacy, and no ε is ever stated. The encoders, the assignment and the number of clusters
 that are left were all computed from the graph without noise, a node reaches its neighbours' rows over the edges, and no
-degree is bounded: noise on the result does not cover those steps. It is called noise; it is measured by the attacks in
-:mod:`plgc.evaluation.membership`, which are weaker than non-negative least squares on candidate rows.
+degree is bounded: noise on the result does not cover those steps. It is called noise, and what an attacker still finds
+is measured (:mod:`plgc.evaluation.membership`, ``plgc audit``).
 """
 
 from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.artifact.rounding import DTYPES
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.stage_one import PseudoLabels, unit_blocks
 from plgc.method.stage_two import reach
 from plgc.runtime.errors import ArtifactError, SettingError
+from plgc.runtime.options import check_ranges
 from plgc.sparse.features import Features, StoredFeatures
 from plgc.sparse.inputs import Inputs
 
@@ -37,19 +41,39 @@ class Release:
             not hide who was in the graph.
         max_share: largest share of a published feature value that may come from one original node; None for what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`shared_values`).
+        private: publish only what differs by more than chance (:mod:`plgc.method.private`); None for what the settings
+            say, no. Such files carry no fingerprint, loss curves or number of edges, and rounded counts.
         clip: shorten published rows to this norm; None leaves them as they are.
         noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).
-        fingerprint: whether the file carries a checksum of the graph's features and edges. Noisy files carry none.
+        fingerprint: whether the file carries a checksum of the graph's features and edges. Private and noisy files
+            carry none.
+        dtype: digits of X' and Ỹ: ``float8``, ``float16`` or ``float32`` (:func:`plgc.artifact.rounding.rounded`). None
+            for float8, or for what the file has that is updated.
+        density: share of X' that is kept, in (0, 1]; None keeps what makes up 99.99 % of it, or with float32 all.
     """
 
     min_cluster: int | None = None
     max_share: float | None = None
+    private: bool | None = None
     clip: float | None = None
     noise: float = 0.0
     fingerprint: bool = True
+    dtype: str | None = None
+    density: float | None = None
 
     def __post_init__(self) -> None:
         check_noise(self.clip, self.noise)
+        check_ranges(self, {"dtype": DTYPES, "density": "(0, 1]"})
+
+    def after(self, settings: Mapping[str, Any]) -> Release:
+        """The same for a file that comes from one with these settings: digits and density are its own, unless given."""
+        dtype, density = (getattr(self, name) or settings.get(name) for name in ("dtype", "density"))
+        return replace(self, dtype=dtype, density=density)
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """How values are stored, as a file's settings record it."""
+        return {"dtype": self.dtype or DTYPES[0], **({} if self.density is None else {"density": float(self.density)})}
 
 
 def check_noise(clip: float | None, noise: float) -> None:
@@ -128,15 +152,21 @@ def merge_small_clusters(
 
 
 @torch.no_grad()
-def shared_values(inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...], max_share: float) -> Tensor:
+def shared_values(
+    inputs: Inputs, labels: PseudoLabels, channels: tuple[str, ...], max_share: float, masses: Tensor | None = None
+) -> Tensor:
     """Which values of X' may be published: those that no node contributes more than ``max_share`` of, bool [K, f].
 
     This is the dominance rule of statistical offices, on x'_kj = Σ_n v_nk x_nj, v from :func:`reach`: a word that only
     one member uses is that member's own, however many nodes its cluster has. Such rare words give members away.
+    Rows that stand for several nodes (``masses`` [N] above 1) obeyed the rule when they were made, and so does their
+    part of the sum.
     """
     cells, contributed = [], reach(inputs, labels, channels).abs()
     for column in contributed.t():  # one synthetic node at a time: all at once would be K times the features' memory
         largest, total = _contributions(inputs.x, column)
+        if masses is not None:
+            largest, _ = _contributions(inputs.x, column * (masses <= 1))
         cells.append((total > 0) & (largest <= max_share * total))
     return torch.stack(cells)
 
@@ -195,15 +225,23 @@ def privatise(
     vectors = vectors * math.sqrt(len(condensed.blocks)) + noise * gaussian(vectors)
     least = int(condensed.settings.get("min_cluster", 1))
     counts = (condensed.counts + noise * gaussian(condensed.counts)).round().long().clamp(min=least)
-    return replace(
+    noisy = replace(
         condensed,
         features=features.float(),
         pseudo_labels=unit_blocks(vectors, condensed.blocks).float(),
         counts=counts,
         settings={**condensed.settings, "clip": clip, "noise": noise},
+    )
+    return without_details(noisy)
+
+
+def without_details(condensed: CondensedGraph) -> CondensedGraph:
+    """Leave out exact facts of the original: loss curves, edges, fingerprint; nodes become the sum of the counts."""
+    return replace(
+        condensed,
         chosen={name: value for name, value in condensed.chosen.items() if name == "branches"},
         curves={},
-        source={"nodes": int(counts.sum()), "features": condensed.num_features},
+        source={"nodes": int(condensed.counts.sum()), "features": condensed.num_features},
         fingerprint=None,
     )
 

@@ -136,6 +136,7 @@ class SynthesisSettings:
 # with strong augmentation, and one that sees no edges.
 ENCODERS = (Branch(), Branch(edge_drop=0.5, feature_mask=0.3))
 PLAIN = Branch(kind=EDGE_FREE, hidden=512, width=512, edge_drop=0.0, feature_mask=0.5)
+PRIVATE_MIN_CLUSTER = 5  # nodes of a cluster, at least, in a private release
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,12 @@ class CondenseSettings:
             stage I.
         max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
             leaves all as they are.
+        private: publish differences that are larger than chance, and nothing else (:mod:`plgc.method.private`), instead
+            of what ``synthesis`` makes. Clusters then have at least 5 nodes.
 
-    Where either asks for more than the default, X' starts from the last round's cluster means, whatever ``synthesis``
-    says: a random node's features would be those of one node alone, and so might be the mean of an earlier cluster.
+    With ``min_cluster`` above 1 or ``max_share`` below, X' starts from the last round's cluster means, whatever
+    ``synthesis`` says: a random node's features would be those of one node alone, and so might be the mean of an
+    earlier cluster.
     """
 
     preset: str = "default"
@@ -167,10 +171,19 @@ class CondenseSettings:
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
     min_cluster: int = 1
     max_share: float = 1.0
+    private: bool = False
 
     def __post_init__(self) -> None:
         check_ranges(self, {"min_cluster": "[1, inf)", "max_share": "(0, 1]", "scaling": SCALINGS})
-        if self.min_cluster > 1 or self.max_share < 1:
+        if self.private:
+            _require(
+                self.max_share == 1,
+                f"max_share is {self.max_share:g}, but a private release has a bound of its own: leave max_share out, "
+                "or turn private off (--no-private), which several sources have by default",
+            )
+            object.__setattr__(self, "min_cluster", max(PRIVATE_MIN_CLUSTER, self.min_cluster))
+            object.__setattr__(self, "synthesis", SynthesisSettings())
+        elif self.min_cluster > 1 or self.max_share < 1:
             object.__setattr__(self, "synthesis", replace(self.synthesis, start="means", every_round=False))
         if self.plain is not None:
             found = self.plain.kind

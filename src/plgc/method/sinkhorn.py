@@ -1,10 +1,10 @@
 """Balanced assignment of nodes to prototypes: entropy-regularised optimal transport, in the log domain.
 
 Solves eq. (5) of the paper: maximise Tr(Qᵀ S) + ε H(Q) over plans Q whose rows carry 1/N each and whose columns
-carry 1/K each. Plain exponentials are used only where they are exact: each row is scaled by its largest entry, and the
-range that is left must fit a float with room to spare. Elsewhere (small ε) the work is done on logarithms, since
-exponentials would overflow or silently miss the marginals. Iteration stops at a tolerance, and what was reached is
-returned rather than hidden.
+carry 1/K each. Rows that stand for several nodes carry their share of all nodes instead. Plain exponentials are used
+only where they are exact: each row is scaled by its largest entry, and the range that is left must fit a float with
+room to spare. Elsewhere (small ε) the work is done on logarithms, since exponentials would overflow or silently miss
+the marginals. Iteration stops at a tolerance, and what was reached is returned rather than hidden.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Assignment:
         plan: Q scaled so that every row sums to one, [N, K].
         potential: the column potential, to warm-start the next solve, [K].
         iterations: how many were done.
-        error: largest deviation of a column's mass from 1/K, relative to 1/K.
+        error: largest deviation of a column's mass from its share, relative to the share.
         converged: whether ``error`` is within the tolerance.
     """
 
@@ -52,6 +52,7 @@ def sinkhorn(
     tolerance: float = 1e-2,
     max_iterations: int = 100,
     potential: Tensor | None = None,
+    masses: Tensor | None = None,
 ) -> Assignment:
     """Assign N nodes to K prototypes in equal shares.
 
@@ -61,16 +62,17 @@ def sinkhorn(
         tolerance: stop when no column's mass is off by more than this fraction of 1/K.
         max_iterations: cap on the iterations.
         potential: column potential of an earlier, similar problem to start from.
+        masses: how many nodes each row stands for, [N]; by default one. Prototypes then have equal shares of the sum.
     """
-    share = scores.shape[0] / scores.shape[1]
+    share = (scores.shape[0] if masses is None else float(masses.sum())) / scores.shape[1]
     column = scores.new_zeros(scores.shape[1]) if potential is None else potential
     kernel, span = _kernel(scores, epsilon, column)
     if float(span) <= KERNEL_RANGE:
-        found = _scale_kernel(kernel, column, share, tolerance, max_iterations)
+        found = _scale_kernel(kernel, column, share, tolerance, max_iterations, masses)
         if found is not None:
             return found
     del kernel
-    return _scale_logs(scores / epsilon, column, math.log(share), tolerance, max_iterations)
+    return _scale_logs(scores / epsilon, column, math.log(share), tolerance, max_iterations, masses)
 
 
 @torch.no_grad()
@@ -103,7 +105,7 @@ def _kernel(scores: Tensor, epsilon: float, column: Tensor) -> tuple[Tensor, Ten
 
 
 def _scale_kernel(
-    kernel: Tensor, column: Tensor, share: float, tolerance: float, max_iterations: int
+    kernel: Tensor, column: Tensor, share: float, tolerance: float, max_iterations: int, masses: Tensor | None
 ) -> Assignment | None:
     """Iterate with two matrix-vector products on exp(logits), a pass over memory each; None where scales run away.
 
@@ -112,7 +114,7 @@ def _scale_kernel(
     step = CHECK_EVERY if kernel.is_cuda else 1
     scale, iterations = torch.ones_like(column), 0
     while True:
-        row, column_mass, off = _masses(kernel, scale, share)
+        row, column_mass, off = _masses(kernel, scale, share, masses)
         last = iterations >= max_iterations
         if last or iterations % step == 0:
             error, reach = torch.stack([off, scale.log().abs().max()]).tolist()
@@ -126,10 +128,10 @@ def _scale_kernel(
     return Assignment(plan, column + scale.log(), iterations, error, error <= tolerance)
 
 
-def _masses(kernel: Tensor, scale: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the rows; of the columns once the rows are even; and how far the worst column is off its share."""
+def _masses(kernel: Tensor, scale: Tensor, share: float, masses: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the rows; of the columns once the rows have theirs; and how far the worst column is off its share."""
     row = kernel @ scale
-    column_mass = scale * (kernel.t() @ row.reciprocal())
+    column_mass = scale * (kernel.t() @ (row.reciprocal() if masses is None else masses / row))
     return row, column_mass, (column_mass / share - 1).abs().max()
 
 
@@ -137,13 +139,15 @@ def _next_scale(scale: Tensor, column_mass: Tensor, off: Tensor, share: float, t
     return torch.where(off <= tolerance, scale, scale * (share / column_mass))
 
 
-def _scale_logs(logits: Tensor, column: Tensor, log_share: float, tolerance: float, max_iterations: int) -> Assignment:
+def _scale_logs(
+    logits: Tensor, column: Tensor, log_share: float, tolerance: float, max_iterations: int, masses: Tensor | None
+) -> Assignment:
     """The same iterations on logarithms: several passes each, and right however small ε is."""
-    iterations = 0
+    iterations, log_masses = 0, None if masses is None else masses.log()[:, None]
     while True:
         # Rows first: after this every row sums to one exactly, and only the columns can be off.
         log_plan = torch.log_softmax(logits + column, dim=1)
-        column_mass = torch.logsumexp(log_plan, dim=0)
+        column_mass = torch.logsumexp(log_plan if log_masses is None else log_plan + log_masses, dim=0)
         error = float((column_mass - log_share).expm1().abs().max())
         if error <= tolerance or iterations >= max_iterations:
             break

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from plgc.method.augment import draw_view, view_of
 from plgc.method.encoder import EDGE_FREE, GNN
-from plgc.method.losses import decorrelation_loss, standardize, swapped_prediction_loss
+from plgc.method.losses import decorrelation_loss, known_loss, standardize, swapped_prediction_loss
 from plgc.method.settings import Branch, PseudoLabelSettings
 from plgc.method.sinkhorn import sinkhorn
 from plgc.runtime.replay import Replayed
@@ -34,6 +34,23 @@ SAMPLE = 32_768  # nodes that the losses see in an epoch: more cost time and tea
 SMALL = 1_024  # nodes that they see at least, where a graph has as many
 EMPTY = 1e-6  # nodes: a prototype with less than this is nearest to none, and stays where it is
 DRAWN_ON_CPU = 1 << 18  # edges up to which views are drawn on the CPU even for a GPU, so that both see the same
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows of a condensed graph that the encoders know.
+
+    Attributes:
+        features: X', [K, f].
+        targets: Ỹ, a block of unit vectors for each encoder, [K, d] each.
+        share: of each row in all nodes that they stand for, [K, 1].
+        weight: of the loss that keeps them.
+    """
+
+    features: Tensor
+    targets: tuple[Tensor, ...]
+    share: Tensor
+    weight: float
 
 
 @dataclass
@@ -49,6 +66,7 @@ class StageOne:
     draws: torch.Generator  # of the views: ``generator``, or a generator on the GPU for a large graph
     potentials: list[Tensor | None]  # Sinkhorn's column potentials of both views
     in_batches: bool = False
+    known: KnownRows | None = None
     recording: tuple[Inputs, Replayed] | None = None  # of an epoch on a GPU, and the graph it was made on
 
     @property
@@ -147,6 +165,12 @@ def _gradients(
             fixed_iterations=fixed_iterations,
         )
         loss = loss + settings.swap * swapped
+    if stage.known is not None:
+        for encoder, target in zip(stage.encoders, stage.known.targets, strict=True):
+            # On the scale of the other losses: decorrelation is a sum over the columns, ℓ_swap is not.
+            scale = stage.known.weight * (target.shape[1] if stage.standardized else 1)
+            found = encoder(stage.known.features, None)
+            loss = loss + scale * known_loss(found, target, stage.known.share, stage.standardized)
     return [loss.detach(), *torch.autograd.grad(loss, stage.trained)], potentials
 
 
@@ -242,6 +266,7 @@ def read_pseudo_labels(
     blocks: tuple[int, ...],
     settings: PseudoLabelSettings,
     core: Tensor | None = None,
+    masses: Tensor | None = None,
 ) -> PseudoLabels:
     """Pseudo-labels of an embedding: alternate the assignment, balanced by default, and its means.
 
@@ -251,39 +276,63 @@ def read_pseudo_labels(
         blocks: width of each encoder's part of the embedding.
         settings: of stage I.
         core: which nodes are assigned, bool [N]; the others get no weight. By default all.
+        masses: how many nodes each row of Z stands for, [N]; by default one (:mod:`plgc.method.regroup`).
     """
     if core is not None:
-        own = read_pseudo_labels(embedding[core], prototypes, blocks, settings)
+        own = read_pseudo_labels(
+            embedding[core], prototypes, blocks, settings, masses=None if masses is None else masses[core]
+        )
         weights = own.weights.new_zeros(len(core), own.weights.shape[1])
         weights[core] = own.weights
         return replace(own, weights=weights)
-    rules = settings.sinkhorn_rules()
+    rules = {**settings.sinkhorn_rules(), "masses": masses}
     vectors = unit_blocks(prototypes, blocks)
     assignment = sinkhorn(embedding @ vectors.t(), **rules)
+    weighted = embedding if masses is None else embedding * masses[:, None]
     for repeat in range(settings.refinements):
         if repeat > 0:
             assignment = sinkhorn(embedding @ vectors.t(), **rules, potential=assignment.potential)
-        means = unit_blocks(assignment.plan.t() @ embedding, blocks)
-        vectors = torch.where(assignment.plan.sum(0)[:, None] > EMPTY, means, vectors)
+        means = unit_blocks(assignment.plan.t() @ weighted, blocks)
+        vectors = torch.where(_mass(assignment.plan, masses)[:, None] > EMPTY, means, vectors)
     prototypes.copy_(vectors)
-    mass = assignment.plan.sum(0)
+    mass = _mass(assignment.plan, masses)
     hard = assignment.hard
-    counts = torch.bincount(hard, minlength=vectors.shape[0])
-    residual = (embedding - vectors[hard]).pow(2).sum()
-    variance = (embedding - embedding.mean(0)).pow(2).sum()
-    explained = 1.0 - float(residual / variance) if variance > 0 else 0.0  # of nodes that are all embedded alike
-    return PseudoLabels(vectors, assignment.plan.div_(mass.clamp(min=EMPTY)), counts, explained, mass)
+    whole = None if masses is None else masses.double()
+    counts = torch.bincount(hard, whole, minlength=vectors.shape[0]).round().long()
+    explained = _explained(embedding, vectors[hard], masses)
+    plan = assignment.plan if masses is None else assignment.plan.mul_(masses[:, None])
+    return PseudoLabels(vectors, plan.div_(mass.clamp(min=EMPTY)), counts, explained, mass)
+
+
+def _mass(plan: Tensor, masses: Tensor | None) -> Tensor:
+    """Nodes per pseudo-label, [K]."""
+    return plan.sum(0) if masses is None else masses @ plan
+
+
+def _explained(embedding: Tensor, nearest: Tensor, masses: Tensor | None) -> float:
+    """1 − Σ_n m_n ‖z_n − ỹ‖² / Σ_n m_n ‖z_n − z̄‖², for each node's own ỹ; 0 where all are embedded alike."""
+    if masses is None:
+        residual, mean = (embedding - nearest).pow(2).sum(), embedding.mean(0)
+        variance = (embedding - mean).pow(2).sum()
+    else:
+        residual, mean = masses @ (embedding - nearest).pow(2).sum(1), masses @ embedding / masses.sum()
+        variance = masses @ (embedding - mean).pow(2).sum(1)
+    return 1.0 - float(residual / variance) if variance > 0 else 0.0
 
 
 @torch.no_grad()
-def spread_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Pick ``count`` unit rows far from each other (the seeding of k-means++), without waiting for the device."""
+def spread_rows(rows: Tensor, count: int, generator: torch.Generator, masses: Tensor | None = None) -> Tensor:
+    """Pick ``count`` unit rows far from each other (the seeding of k-means++), without waiting for the device.
+
+    ``masses`` [N] is how many nodes each row stands for: k-means++ then draws rows by their nodes.
+    """
     picks = [torch.randint(rows.shape[0], (1,), generator=generator).to(rows.device)]
     draws = torch.rand(count - 1, generator=generator, dtype=torch.float64).to(rows.device)
     nearest = torch.full((rows.shape[0],), torch.inf, device=rows.device)
     for draw in draws:
         distance = (2 - 2 * (rows @ rows.index_select(0, picks[-1])[0])).clamp(min=0)
         nearest = torch.minimum(nearest, distance)
-        share = torch.cumsum((nearest * QUANTA).long(), 0)  # whole numbers add up to the same everywhere
+        weight = nearest if masses is None else nearest * masses
+        share = torch.cumsum((weight * QUANTA).long(), 0)  # whole numbers add up to the same everywhere
         picks.append(torch.searchsorted(share, (draw * share[-1:]).long() + 1).clamp(max=rows.shape[0] - 1))
     return rows.index_select(0, torch.cat(picks))

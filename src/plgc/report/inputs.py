@@ -7,17 +7,17 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.experiments.records import FILE as RECORDS
 from plgc.experiments.records import read_records
 from plgc.graphs.attributes import attribute
 from plgc.graphs.formats.columns import TableColumns
+from plgc.graphs.formats.npz import npz_bytes
 from plgc.graphs.load import load_graph
 from plgc.graphs.preprocessing import common_preprocessing
 from plgc.graphs.width import check_width, feature_width
@@ -82,11 +82,10 @@ class ReportGraph:
         labels = attribute(self.data, "y")
         return labels is not None and bool((labels >= 0).any())
 
-    @property
+    @cached_property
     def bytes(self) -> int:
-        """Bytes in memory of features and edges (in both directions); sparse features count what they store."""
-        tensors = [self.data.edge_index, attribute(self.data, "edge_weight"), *feature_tensors(self.data)]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
+        """Bytes of features and edges as an npz file: on disk, as those of a condensed file are."""
+        return npz_bytes(self.data)
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,6 @@ def open_inputs(files: Sequence[AnyPath], options: ReportOptions) -> ReportInput
 def is_run(path: Path) -> bool:
     """Whether a path names the records of a run: the file, or its folder."""
     return path.name == RECORDS or (path.is_dir() and (path / RECORDS).is_file() and not (path / MANIFEST).is_file())
-
-
-def feature_tensors(graph: Data) -> list[Tensor]:
-    """The tensors that hold a graph's features: one, or the three of a sparse CSR matrix."""
-    x = graph.x
-    if x is None:
-        return []
-    return [x.values(), x.col_indices(), x.crow_indices()] if x.layout == torch.sparse_csr else [x]
 
 
 def _with_unique_names(sources: Sequence[OpenSource]) -> list[OpenSource]:

@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import propagated_features
 from plgc.downstream.tasks.classifier import Classifier, ClassifierSettings, train_classifier
+from plgc.downstream.tasks.labelled_rows import validation_rows
 from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.graphs.labels import TrainingLabels
@@ -212,10 +213,10 @@ def condense_in_frame(
 def accuracy_on(inputs: Inputs, nodes: Tensor, y: Tensor) -> Callable[[Classifier], float]:
     """A function that gives a classifier's accuracy on some nodes, whose labels are ``y[nodes]``."""
     nodes = nodes.to(inputs.device)
-    target = y.to(inputs.device)[nodes]
+    target, outputs = y.to(inputs.device)[nodes], validation_rows(inputs.x, inputs.adjacency, nodes)
 
     def accuracy(model: Classifier) -> float:
-        return float((model.probabilities(inputs)[nodes].argmax(1) == target).float().mean())
+        return float((outputs(model.gnn).argmax(1) == target).float().mean())
 
     return accuracy
 

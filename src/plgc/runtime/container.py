@@ -1,8 +1,8 @@
 """The container format of our files: safetensors with a description in JSON, and a checksum over both.
 
 Condensed graphs, models and checkpoints are all written and read here. A file is safe to open from a stranger: no
-pickle, the header's size is checked before it is parsed, no tensor is larger than the file, and the checksum detects
-any change of the tensors or the description. What is loaded is in memory: the file may be changed afterwards.
+pickle, the header's size is checked before it is parsed, no tensor in it is larger than the file, and the checksum
+detects any change of the tensors or the description. What is loaded is in memory: the file may be changed afterwards.
 """
 
 from __future__ import annotations

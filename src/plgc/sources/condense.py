@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,8 @@ from plgc.sources.names import Graph, locate, safe_name, source_names
 from plgc.sources.options import source_options
 from plgc.sources.task import SourceRequest
 
-SOURCES_RELEASE = Release(min_cluster=5, fingerprint=False)  # it does not hide who was in a source
+PARTS_RELEASE = Release(min_cluster=5, fingerprint=False)  # the parts are one owner's: it hides nobody
+SOURCES_RELEASE = replace(PARTS_RELEASE, private=True)
 LEAST_NODES = 2  # of a source: what condensation needs
 
 
@@ -66,8 +68,9 @@ def condense_sources(
             place is the one it has in the manifest, else the first that is free: in a new folder, in the list.
         shared_seed: all sources get ``seed`` itself, so that their encoders start from the same weights.
         preset, settings: as for :func:`plgc.condense`.
-        min_cluster, max_share, clip, noise, fingerprint: what may leave the owners, see
-            :class:`plgc.method.release.Release`; here ``min_cluster`` is 5 and ``fingerprint`` False by default.
+        min_cluster, max_share, private, clip, noise, fingerprint: what may leave the owners, see
+            :class:`plgc.method.release.Release`; here ``private`` is True, ``min_cluster`` 5 and ``fingerprint`` False
+            by default.
         device, memory, precision: what each source is computed with, see :class:`plgc.runtime.options.Compute`.
         engine, workers, address, cpus, gpus, retries: where sources are condensed, see
             :class:`plgc.sources.engine.Placement`; with the same ``cpus``, the threads of each source, every engine
@@ -106,7 +109,7 @@ def condense_sources(
         return make_sources(requests, out, options, placement, seed=seed, shared_seed=shared_seed, progress=report)
 
 
-@accepts(release=SOURCES_RELEASE, compute=Compute, placement=Placement)
+@accepts(release=PARTS_RELEASE, compute=Compute, placement=Placement)
 def condense_parts(
     graph: Graph,
     out: str | os.PathLike[str],
@@ -141,11 +144,12 @@ def condense_parts(
         nodes: synthetic nodes in all, shared by size of the parts, at least 2 each; or
         ratio: a fraction of each part's nodes.
         name: of the graph; sources are called NAME-part1, NAME-part2, …
-        seed: of the cut; and of the sources, as for :func:`condense_sources`, which has the other arguments too.
+        seed: of the cut; and of the sources, as for :func:`condense_sources`, which has the other arguments too. Here
+            ``private`` is False by default: the parts have one owner.
 
     Returns:
         The sources; ``partition`` says how the graph was cut, with its undirected ``edges`` and the ``edges_cut``,
-        which are left out with ``clip``.
+        which are left out with ``clip`` and ``private``.
     """
     check_size(ratio, nodes)
     options = source_options(preset, settings, release, compute, placement)
@@ -162,7 +166,7 @@ def condense_parts(
     assert whole.edge_index is not None
     cut: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
     cut |= {"alpha": alpha} if how == "skewed" else {}
-    if release.clip is None:  # clipped and noisy files leave out how many edges there are, and so does their manifest
+    if release.clip is None and not options.settings.private:  # such files do not say how many edges there are
         cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
     with shown(progress) as report:
         return make_sources(

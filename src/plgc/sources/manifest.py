@@ -57,7 +57,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True)
 class Partition:
-    """How one graph was cut into the sources; numbers of edges are left out where files are clipped or noisy."""
+    """How one graph was cut into the sources; without numbers of edges where files are private or noisy."""
 
     graph: Annotated[str, Size(1, 200)]
     parts: Annotated[int, Within(2, 1_000_000)]

@@ -25,7 +25,8 @@ class SourceOptions:
     def recorded(self) -> dict[str, Any]:
         """The settings as a condensed file records them."""
         clip, noise = self.release.clip, self.release.noise
-        return {**self.settings.to_dict(), **({} if clip is None else {"clip": clip, "noise": noise})}
+        noisy = {} if clip is None else {"clip": clip, "noise": noise}
+        return {**self.settings.to_dict(), **self.release.stored, **noisy}
 
     @property
     def published(self) -> dict[str, Any]:
@@ -34,6 +35,7 @@ class SourceOptions:
             "preset": self.settings.preset,
             "min_cluster": self.settings.min_cluster,
             "max_share": self.settings.max_share,
+            "private": self.settings.private,
             "clip": self.release.clip,
             "noise": self.release.noise,
             "fingerprint": self.release.fingerprint,
@@ -47,10 +49,13 @@ def source_options(
     """Put the options together and check them, before any work begins."""
     if compute.threads is not None:
         raise SettingError(f"threads is {compute.threads}: for several sources give cpus, the threads of each")
-    if release.fingerprint and release.clip is not None:
-        raise SettingError("clipped and noisy files carry no fingerprint of the graph: leave one of the two out")
     if placement.engine != "ray":  # a cluster has devices of its own
         check_device(compute.device)
     chosen = choose_settings(preset, settings, compute, release)
+    if release.fingerprint and (chosen.private or release.clip is not None):
+        raise SettingError(
+            "private, clipped and noisy files carry no fingerprint of the graph: leave fingerprint out, or turn "
+            "private off (--no-private), which several sources have by default"
+        )
     release = replace(release, noise=float(release.noise))  # as files record it
     return SourceOptions(chosen, release, replace(compute, threads=placement.cpus))

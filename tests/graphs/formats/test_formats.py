@@ -21,6 +21,7 @@ from torch_geometric.utils import to_networkx
 
 from plgc.graphs import formats, load_graph
 from plgc.graphs.formats.columns import TableColumns
+from plgc.graphs.formats.npz import npz_bytes, save_npz
 from plgc.runtime.errors import GraphError, GraphNotFoundError, SettingError
 
 
@@ -219,6 +220,19 @@ def test_a_matrix_of_ones_has_no_weights() -> None:
 def test_what_is_no_matrix_is_named(source: Any, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         load_graph(source)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bytes_of_a_graph_are_those_of_its_file(tmp_path: Path, demo_graph: Data, weighted: bool) -> None:
+    graph = demo_graph.clone()
+    assert graph.edge_index is not None
+    if weighted:
+        graph.edge_weight = torch.rand(graph.edge_index.shape[1])
+    found = npz_bytes(graph)
+    parts = {"x": graph.x, "edge_index": graph.edge_index, "num_nodes": graph.num_nodes}
+    parts |= {"edge_weight": graph.edge_weight} if weighted else {}
+    whole = save_npz(Data(**parts), tmp_path / "graph.npz").stat().st_size
+    assert whole - 1500 < found < whole  # but for the description
 
 
 def test_tables_and_columns_go_with_tables_only(demo_graph: Data) -> None:

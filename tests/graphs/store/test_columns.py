@@ -14,7 +14,7 @@ from pyarrow import parquet
 from plgc.graphs import TableColumns, save_stored, store_graph
 from plgc.graphs.load import open_graph
 from plgc.graphs.preprocessing import Preprocessing
-from plgc.runtime.errors import GraphError
+from plgc.runtime.errors import GraphError, SettingError
 
 ROWS = 240
 
@@ -83,7 +83,8 @@ def compare(tmp_path: Path, nodes: pa.Table, asked: TableColumns | None = None, 
     edges = pa.table({"source": ids[ends[0]], "target": ids[ends[1]]})
     parquet.write_table(edges, tmp_path / "edges.parquet")
     parquet.write_table(nodes, tmp_path / "nodes.parquet")
-    whole = open_graph(tmp_path / "edges.parquet", tmp_path / "nodes.parquet", asked)
+    time = None if asked is None else asked.time
+    whole = open_graph(tmp_path / "edges.parquet", tmp_path / "nodes.parquet", asked, time=time)
     save_stored(whole, tmp_path / "expected" / "graph", dtype=dtype)
     made = store_graph(
         split(edges, tmp_path / "edges"),
@@ -113,6 +114,16 @@ def test_all_columns_together(tmp_path: Path, scale: bool) -> None:
 def test_labels_of_any_type(tmp_path: Path, label: str) -> None:
     values = columns()
     compare(tmp_path, pa.table({name: values[name] for name in ("id", "small", label)}), TableColumns(label=label))
+
+
+def test_a_time_is_kept(tmp_path: Path) -> None:
+    values = columns()
+    made = compare(
+        tmp_path, pa.table({name: values[name] for name in ("id", "small", "days")}), TableColumns(time="days")
+    )
+    assert set(np.load(made / "year.npy").tolist()) == {2020, 2021}
+    with pytest.raises(SettingError, match=r"until is 2020: the whole graph is stored"):
+        store_graph(tmp_path / "edges", tmp_path / "other", columns=TableColumns(time="days", until=2020))
 
 
 def test_a_table_of_mostly_zeros_is_sparse(tmp_path: Path) -> None:

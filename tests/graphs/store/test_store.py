@@ -141,6 +141,7 @@ def test_arrays(tmp_path: Path, end: str, dtype: str | None) -> None:
         "edge_weight": draw.random(EDGES).astype(np.float32),
         "x": draw.normal(size=(NODES, 12)),
         "y": draw.integers(-1, 4, NODES),
+        "year": draw.integers(2000, 2020, NODES),
         **{f"{name}_mask": draw.random((2, NODES)) < 0.1 for name in ("train",)},
     }
     source = tmp_path / f"source{end}"
@@ -155,6 +156,6 @@ def test_arrays(tmp_path: Path, end: str, dtype: str | None) -> None:
         source.mkdir()
         for key, array in arrays.items():
             np.save(source / f"{key}.npy", np.asfortranarray(array))
-    save_stored(open_graph(source), tmp_path / "expected" / "graph", dtype=dtype)
+    save_stored(open_graph(source, time="year"), tmp_path / "expected" / "graph", dtype=dtype)
     made = store_graph(source, tmp_path / "made" / "graph", dtype=dtype, notice=False)
     assert_same(made, tmp_path / "expected" / "graph")

@@ -1,4 +1,4 @@
-"""The outputs of a few labelled nodes while a GNN is trained, at the cost of the nodes that they depend on.
+"""The outputs of a few nodes while a GNN is trained, at the cost of the nodes that they depend on.
 
 Where 20 of thousands of nodes have a label, nearly all of a GNN's outputs would be computed for nothing. An MLP needs
 the labelled rows of X alone; a GCN of two layers needs the hidden layer of their neighbours, and X of those one step
@@ -19,9 +19,16 @@ from plgc.sparse.adjacency import Adjacency, csr
 from plgc.sparse.features import Features, SparseFeatures, feature_rows, sparse_features, times
 from plgc.sparse.product import multiply
 
+DENSE = 8  # a dense product takes less time than a sparse one of so many times fewer entries
 
-def labelled_rows(gnn: GNN, x: Features, adjacency: Adjacency | None, labelled: Tensor) -> Callable[[], Tensor]:
-    """A function that gives ``gnn(x, adjacency)[labelled]`` with the weights of the moment."""
+
+def labelled_rows(
+    gnn: GNN, x: Features, adjacency: Adjacency | None, labelled: Tensor, trained: bool = True
+) -> Callable[[], Tensor]:
+    """A function that gives ``gnn(x, adjacency)[labelled]`` with the weights of the moment.
+
+    ``trained`` is False where no gradient is needed; it decides the order of products, not the result.
+    """
     if adjacency is None or gnn.kind == EDGE_FREE:
         if len(labelled) == x.shape[0]:
             return lambda: gnn(x, adjacency)[labelled]
@@ -30,10 +37,26 @@ def labelled_rows(gnn: GNN, x: Features, adjacency: Adjacency | None, labelled: 
     near = _neighbours(adjacency, labelled)
     if gnn.kind != "gcn" or len(gnn.layers) != 2 or len(near) > adjacency.num_nodes / 2:
         return lambda: gnn(x, adjacency)[labelled]
-    return _two_layers(gnn, x, adjacency, labelled, near)
+    return _two_layers(gnn, x, adjacency, labelled, near, trained)
 
 
-def _two_layers(gnn: GNN, x: Features, adjacency: Adjacency, labelled: Tensor, near: Tensor) -> Callable[[], Tensor]:
+def validation_rows(x: Features, adjacency: Adjacency | None, nodes: Tensor) -> Callable[[GNN], Tensor]:
+    """A function that gives ``gnn(x, adjacency)[nodes]`` after every epoch; what no weight changes is computed once."""
+    last: tuple[GNN, Callable[[], Tensor]] | None = None
+
+    @torch.no_grad()
+    def outputs(gnn: GNN) -> Tensor:
+        nonlocal last
+        if last is None or last[0] is not gnn:
+            last = gnn, labelled_rows(gnn, x, adjacency, nodes, trained=False)
+        return last[1]()
+
+    return outputs
+
+
+def _two_layers(
+    gnn: GNN, x: Features, adjacency: Adjacency, labelled: Tensor, near: Tensor, trained: bool
+) -> Callable[[], Tensor]:
     """Of a GCN: Â[labelled, near] relu(Â[near, far] X[far] W + b) W + b."""
     first, second = gnn.layers
     assert isinstance(first, GCNLayer)
@@ -41,8 +64,13 @@ def _two_layers(gnn: GNN, x: Features, adjacency: Adjacency, labelled: Tensor, n
     far = _neighbours(adjacency, near)
     inner, outer = _between(adjacency, near, far), _between(adjacency, labelled, near)
     rows = feature_rows(x, far)
-    narrow = isinstance(rows, Tensor) and rows.shape[1] <= first.weight.shape[1]
-    averaged = multiply(inner.matrix, rows) if narrow and isinstance(rows, Tensor) else None
+    averaged = None
+    if isinstance(rows, SparseFeatures) and not trained:
+        entries = rows.matrix.values().numel() + inner.matrix.values().numel()
+        if len(near) * rows.shape[1] <= DENSE * entries:
+            averaged = multiply(inner.matrix, rows.to_dense())
+    elif isinstance(rows, Tensor) and rows.shape[1] <= first.weight.shape[1]:
+        averaged = multiply(inner.matrix, rows)
 
     def forward() -> Tensor:
         hidden = times(inner, times(rows, first.weight)) if averaged is None else averaged @ first.weight

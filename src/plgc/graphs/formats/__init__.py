@@ -41,7 +41,7 @@ class Format:
         module: the module of this package that reads it, imported when it is needed.
         suffixes: of its files, in lower case; ``.gz`` may follow.
         matches: whether an object in memory has this format.
-        options: which of ``nodes_table`` and ``columns`` its ``read`` takes.
+        options: which of ``nodes_table``, ``columns`` and ``time`` its ``read`` takes.
     """
 
     module: str
@@ -54,7 +54,8 @@ class Format:
         return importlib.import_module(f"{__name__}.{self.module}").read(source, **options)
 
 
-NPZ, STORED = Format("npz", (".npz",)), Format("stored", (".safetensors",))
+NPZ = Format("npz", (".npz",), options=("time",))
+STORED = Format("stored", (".safetensors",), options=("time",))
 FORMATS = (
     NPZ,
     STORED,

@@ -1,14 +1,16 @@
 """The arrays that a graph on disk consists of, the same in npz archives, folders of npy files and safetensors files.
 
 ``edge_index`` [2, E]; features as dense ``x`` or as CSR parts ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape``;
-``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``node_ids``,
-``class_names`` and ``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string.
+``y``, ``y_multi``, ``edge_weight`` and masks ([N], or [S, N] for several splits) where there are any; ``core_mask``
+[N], False for a halo around the graph's own nodes, where there is one; ``node_ids``, ``class_names`` and
+``feature_names``, arrays of text, where the graph has names; ``meta``, a JSON string. ``year``, or another row of
+numbers, one a node, says when nodes came; it is read where it is asked for.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,14 @@ from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
 from plgc.graphs.features import csr_features, csr_shape
 from plgc.graphs.preprocessing import Preprocessing
-from plgc.runtime.errors import GraphError
+from plgc.runtime.errors import GraphError, SettingError
 
 CSR_KEYS = ("x_indptr", "x_indices", "x_data", "x_shape")
 NAME_KEYS = ("node_ids", "class_names", "feature_names")
-TENSOR_KEYS = ("edge_index", "y", "y_multi", "edge_weight", *MASKS)
+TENSOR_KEYS = ("edge_index", "y", "y_multi", "edge_weight", "core_mask", *MASKS)
 KNOWN = (*TENSOR_KEYS, "x", *CSR_KEYS, "num_nodes", *NAME_KEYS)
 MAX_EMPTY, COLUMNS_A_VALUE = 65_536, 32  # columns of sparse features: the one, or the other times their values
+YEAR = "year"  # the name of the time, where no other is given
 MAX_NAME = 1000  # characters: an array of text takes as much room for each as for the longest
 
 
@@ -87,12 +90,14 @@ def graph_to_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
         kind = index_type(max(*x.shape, x.values().numel()))
         parts = x.crow_indices().numpy().astype(kind), x.col_indices().numpy().astype(kind)
         arrays |= zip(CSR_KEYS, (*parts, x.values().numpy(), np.array(x.shape, dtype=np.int64)), strict=True)
-    for key in ("y", "y_multi", "edge_weight"):
+    for key in ("y", "y_multi", "edge_weight", "core_mask"):
         if key in data:
             arrays[key] = data[key].cpu().numpy()
     for key in MASKS:
         if key in data:
             arrays[key] = data[key].cpu().numpy().astype(bool).T  # [N] as it is, [N, S] to [S, N]
+    if "time" in data:
+        arrays[YEAR] = data["time"].cpu().numpy()
     for key in NAME_KEYS:
         if names := [str(name) for name in attribute(data, key, ())]:
             if len(longest := max(names, key=len)) > MAX_NAME:
@@ -101,6 +106,27 @@ def graph_to_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
     if not arrays.keys() & {"x", "x_shape", "y", "y_multi", *MASKS}:
         arrays["num_nodes"] = np.array(nodes)
     return arrays
+
+
+def as_time(name: str, array: Any, present: Sequence[str]) -> Tensor:
+    """When every node came, float64 [N], by an array of this name; None for one that is not among those present."""
+    if array is None:
+        others = sorted(set(present) - {*KNOWN, "meta"})
+        raise SettingError(
+            f"there is no {name!r} that says when nodes came: "
+            + (
+                f"name one of {', '.join(others)} with --time"
+                if others
+                else "the graph has no time, so leave --until out"
+            )
+        )
+    numbers = np.asarray(array)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        raise SettingError(
+            f"{name} is named as the time and holds {numbers.dtype} values of shape {list(numbers.shape)}: one number "
+            "a node is needed"
+        )
+    return torch.from_numpy(numbers.astype(np.float64))
 
 
 def make_meta(data: Data, name: str, meta: Mapping[str, Any] | None = None) -> np.ndarray:

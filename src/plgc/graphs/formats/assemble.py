@@ -90,8 +90,8 @@ def build_from_attributes(
     if len(set(ids)) < len(ids):
         twice = column_of(ids, "id").repeated()
         raise GraphError(f"{where}: {len(twice):,} node id(s) occur more than once ({listed(twice, 5)})")
-    roles = find_roles(where, nodes.names, ("label", "split"), columns, notes)
-    words = {*roles.values(), *columns.word_columns}
+    roles = find_roles(where, nodes.names, ("label", "split", *columns.timed), columns, notes)
+    words = {*(name for role, name in roles.items() if role != "time"), *columns.word_columns}
     table = {name: nodes.column(name, "word" if name in words else "value") for name in nodes.names}
     encoded = encode_nodes(InputTable(where, len(ids), table), roles, columns, notes)
     edge_roles = find_roles(f"{where}, edges", edges.names, ("weight",), columns, notes)

@@ -18,6 +18,7 @@ NAMES = {
     "node_id": ("node_id", "id", "node", "nodeid"),
     "label": ("label", "class", "y", "target", "category", "labels"),
     "split": ("split", "subset"),
+    "time": (),  # only where it is asked for
 }
 CLASS_WORDS = frozenset(
     (
@@ -50,6 +51,8 @@ class TableColumns:
             it. ``graph.seen.preprocessing`` has it, and so have condensed graphs and models (``model.names``).
         header: whether the first line of tables of text has the names of the columns; without it they are called
             "column 1", "column 2", …
+        time: in the node table, when a node came; it is no feature unless it is named as one too.
+        until: features are learned from the rows up to this time; :func:`plgc.load_graph` then leaves the others out.
     """
 
     source: str | None = None
@@ -65,6 +68,8 @@ class TableColumns:
     decimal: str | None = None
     preprocessing: Preprocessing | None = None
     header: bool | None = None
+    time: str | None = None
+    until: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("features", "classes"):
@@ -118,6 +123,11 @@ class TableColumns:
     def only_known(self) -> bool:
         """Whether nothing is given that only a table can have: the description of another, and what is rare."""
         return TableColumns() != self == TableColumns(preprocessing=self.preprocessing, rare=self.rare)
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """The role of the time, where it is asked for."""
+        return () if self.time is None else ("time",)
 
     def given(self, roles: Iterable[str]) -> dict[str, str]:
         """The columns that were named, of these roles."""

@@ -47,7 +47,8 @@ def describe_nodes(
 ) -> dict[str, Any]:
     """What :func:`encode_nodes` finds but the features: labels, masks and names, and how columns become features.
 
-    ``roles`` says which columns are node_id, label and split (read as ids and words), ``columns`` what the user chose.
+    ``roles`` says which columns are node_id, label, split (read as ids and words) and time, ``columns`` what the user
+    chose.
 
     Raises:
         GraphError: a column the user named cannot have that role.
@@ -75,15 +76,21 @@ def describe_nodes(
             if not found.get("split_origin"):
                 masks[plain(name)] = _mask(column, place(name))
     found |= {key: torch.from_numpy(mask) for key, mask in masks.items()}
+    learned_from = table
+    if "time" in roles:
+        time = _times(table.columns[roles["time"]], place(roles["time"]), notes)
+        found["time"] = torch.from_numpy(time)
+        if columns.until is not None and (time <= columns.until).any():
+            learned_from = table.only(time <= columns.until)
     if columns.preprocessing is not None:
         learned = columns.preprocessing
         announce_others(table, learned, used, notes)
     else:
         names = columns.features if columns.features is not None else _candidates(table, used, notes)
-        learned = learn(table, names, columns, notes)
+        learned = learn(learned_from, names, columns, notes)
     if learned is None:
         return found
-    if columns.preprocessing is None and "label" not in roles and (doubtful := doubts(table, learned)):
+    if columns.preprocessing is None and "label" not in roles and (doubtful := doubts(learned_from, learned)):
         found["doubts"] = doubtful
     found["seen"] = Seen(preprocessing=replace(learned, roles=_kept_roles(roles, columns)))
     return found | {"feature_names": learned.features}
@@ -171,6 +178,19 @@ def _mask(column: Column, place: str) -> np.ndarray:
     if numbers is None or not np.isin(numbers, (0, 1)).all():
         raise GraphError(f"{place} holds other values than true and false, or gaps")
     return numbers.astype(bool)
+
+
+def _times(column: Column, place: str, notes: list[str]) -> np.ndarray:
+    """When every node came, float64 [N], NaN where that is not known; dates count by their year."""
+    if column.numbers is None or column.numbers.ndim != 1:
+        what = f"words such as {column.example!r}" if column.example is not None else "no numbers"
+        raise GraphError(f"{place} is named as the time and holds {what}: a number a row is needed, such as a year")
+    notes.append(f"{place} is the time{', by the year of its dates' if column.dates else ''}; it is no feature")
+    if not column.dates:
+        return column.numbers
+    known = ~np.isnan(column.numbers)
+    years = np.where(known, column.numbers, 0).astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
+    return np.where(known, years, np.nan)
 
 
 def _numbered(words: list[str], codes: np.ndarray, names: list[str], place: str) -> np.ndarray:

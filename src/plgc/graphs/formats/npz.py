@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
+from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats import stored
-from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
+from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, as_time, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.limits import check_unpacked
 from plgc.graphs.formats.npy import read_array
 from plgc.runtime import mapped
@@ -38,8 +39,8 @@ UNPACKED_FROM = 256 << 20  # bytes of dense features and edges
 FOLDER = "unpacked"
 
 
-def read(path: Path) -> Data:
-    """Read a graph as a raw ``Data``.
+def read(path: Path, time: str | None = None) -> Data:
+    """Read a graph as a raw ``Data``; with the array of the name ``time`` as its ``time``.
 
     Raises:
         GraphNotFoundError: there is no such file.
@@ -52,6 +53,8 @@ def read(path: Path) -> Data:
     folder, note = _unpack_once(path) if _is_large(path) else (None, None)
     raw = _read_archive(path) if folder is None else stored.read(folder)
     raw.name = path.stem
+    if time is not None:
+        raw.time = _read_time(path, time)
     if note is not None:
         raw.notes = [note]
     return raw
@@ -73,6 +76,22 @@ def save_npz(data: Data, path: str | os.PathLike[str], meta: Mapping[str, Any] |
     return write_atomically(path, content.getvalue())
 
 
+def npz_bytes(data: Data) -> int:
+    """How many bytes a graph's features and edges take as a file of our npz format, without labels and names.
+
+    Beyond 256 MiB the arrays are counted as they are: dense numbers hardly shrink, and it would take minutes.
+    """
+    weight = {"edge_weight": data.edge_weight} if "edge_weight" in data else {}
+    bare = Data(edge_index=data.edge_index, num_nodes=data.num_nodes, **weight)
+    arrays = graph_to_arrays(bare, as_features(data.x))
+    total = sum(np.asarray(array).nbytes for array in arrays.values())
+    if total > UNPACKED_FROM:
+        return total
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    return len(content.getvalue())
+
+
 def _read_archive(path: Path) -> Data:
     try:
         with open(path, "rb") as file:
@@ -91,6 +110,12 @@ def _read_archive(path: Path) -> Data:
         return arrays_to_graph(arrays)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
+
+
+def _read_time(path: Path, name: str) -> Tensor:
+    with zipfile.ZipFile(path) as archive:
+        present = [item.removesuffix(".npy") for item in archive.namelist()]
+        return as_time(name, read_member(archive, name) if name in present else None, present)
 
 
 def archive_meta(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
-from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, graph_to_arrays, make_meta, read_meta
+from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, as_time, graph_to_arrays, make_meta, read_meta
 from plgc.graphs.formats.npy import read_array, read_header, write_features
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
@@ -39,10 +39,17 @@ def stored_files(path: Path) -> list[Path]:
     return [file for key in (*KNOWN, "meta") if os.path.exists(file := path / f"{key}.npy")]
 
 
-def read(path: Path) -> Data:
-    """Open a graph on disk as a raw ``Data``; whatever is wrong with it is raised as a GraphError that names it."""
+def read(path: Path, time: str | None = None) -> Data:
+    """Open a graph on disk as a raw ``Data``; whatever is wrong with it is raised as a GraphError that names it.
+
+    The array of the name ``time``, where one is given, becomes its ``time``.
+    """
     try:
         raw = arrays_to_graph(_folder_arrays(path) if os.path.isdir(path) else _safetensors_arrays(path))
+        if time is not None:
+            raw.time = _folder_time(path, time) if os.path.isdir(path) else _safetensors_time(path, time)
+    except SettingError:
+        raise
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
     except Exception as error:  # a damaged header fails in many ways: tokens, syntax, values, memory, …
@@ -113,6 +120,17 @@ def _folder_arrays(path: Path) -> dict[str, Any]:
     arrays = {key: _open_npy(path / f"{key}.npy", key) for key in KNOWN if os.path.exists(path / f"{key}.npy")}
     meta = path / "meta.npy"
     return {**arrays, "meta": read_meta({"meta": _open_npy(meta, "meta")}) if os.path.exists(meta) else {}}
+
+
+def _folder_time(path: Path, name: str) -> Tensor:
+    present = [file.stem for file in path.glob("*.npy")]
+    return as_time(name, _open_npy(path / f"{name}.npy", name) if name in present else None, present)
+
+
+def _safetensors_time(path: Path, name: str) -> Tensor:
+    with safe_open(path, framework="np") as file:
+        present = list(file.keys())
+        return as_time(name, file.get_tensor(name) if name in present else None, present)
 
 
 def _open_npy(path: Path, key: str) -> Any:

@@ -37,9 +37,11 @@ def read(edges: Any, nodes_table: Any = None, columns: TableColumns | None = Non
     as :func:`plgc.load_graph` does; messages name the place in the table.
     """
     columns, notes, nodes = columns or TableColumns(), [], None
+    if nodes_table is None and columns.time is not None:
+        raise SettingError("the time is a column of the node table, and there is none: give --nodes-table")
     if nodes_table is not None:
         ends = partial(words_of, Path(edges)) if _is_text(edges) else tuple
-        table, roles = _read_table(nodes_table, "nodes", NODE_ROLES, columns, notes, ends)
+        table, roles = _read_table(nodes_table, "nodes", (*NODE_ROLES, *columns.timed), columns, notes, ends)
         nodes = table.name, _ids(table, roles["node_id"]), encode_nodes(table, roles, columns, notes)
     ids = () if nodes is None else set(nodes[1])
     table, roles = _read_table(edges, "edges", EDGE_ROLES, columns, notes, lambda: ids)
@@ -116,7 +118,8 @@ def describe_tables(sources: Sequence[Any], columns: TableColumns, notes: list[s
     Raises:
         GraphError: no column can be a feature, or one is of different kinds in two tables.
     """
-    found = [_read_table(source, "nodes", NODE_ROLES, columns, notes, tuple) for source in sources]
+    wanted = (*NODE_ROLES, *columns.timed)
+    found = [_read_table(source, "nodes", wanted, columns, notes, tuple) for source in sources]
     (first, roles), tables = found[0], [table for table, _ in found]
     shared = [name for name in first.columns if all(name in table.columns for table in tables)]
     if others := sorted({name for table in tables for name in table.columns} - set(shared)):

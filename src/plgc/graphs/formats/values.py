@@ -63,6 +63,19 @@ class Column:
         known = [*words, None]
         return [known[code] for code in codes.tolist()]
 
+    def rows(self, kept: np.ndarray) -> Column:
+        """These rows of it, by a mask; words that none of them has are left out."""
+        if self.numbers is not None:
+            return replace(self, numbers=self.numbers[kept])
+        assert self.codes is not None
+        codes = self.codes[kept]
+        if self.words is None:
+            return replace(self, codes=codes)
+        used = np.unique(codes[codes >= 0])
+        number = np.full(len(self.words) + 1, -1)
+        number[used] = np.arange(len(used))
+        return replace(self, codes=number[codes], words=[self.words[place] for place in used.tolist()])
+
     def repeated(self) -> list[str]:
         """The words that occur more than once."""
         words, codes = self.coded()
@@ -76,6 +89,10 @@ class InputTable:
     name: str
     rows: int
     columns: Mapping[str, Column]
+
+    def only(self, kept: np.ndarray) -> InputTable:
+        """The table of some of its rows, by a mask."""
+        return InputTable(self.name, int(kept.sum()), {name: own.rows(kept) for name, own in self.columns.items()})
 
 
 def column_of(values: Any, kind: Kind = "value") -> Column:

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from plgc.graphs.check import check_claimed, node_count
 from plgc.graphs.features import check_matrix
-from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, read_meta
+from plgc.graphs.formats.arrays import KNOWN, YEAR, arrays_to_graph, as_time, read_meta
 from plgc.graphs.formats.limits import check_unpacked
 from plgc.graphs.formats.npy import read_header, write_features
 from plgc.graphs.formats.npz import members
@@ -67,14 +67,15 @@ def _unpacked(source: Path, work: Path) -> Path:
         check_unpacked(source, size)
         check_disk(work.parent, size)
         work.mkdir(exist_ok=True)
-        for item in members(archive):
+        years = [archive.getinfo(f"{YEAR}.npy")] if f"{YEAR}.npy" in archive.namelist() else []
+        for item in (*members(archive), *years):
             archive.extract(item, work)
     return work
 
 
 def _folder_arrays(folder: Path) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
-    for key in (*KNOWN, "meta"):
+    for key in (*KNOWN, YEAR, "meta"):
         path = folder / f"{key}.npy"
         if os.path.exists(path):
             with open(path, "rb") as file:
@@ -90,7 +91,7 @@ def _safetensors_arrays(source: Path) -> dict[str, Any]:
             raise GraphError(f"its header is said to be {length:,} bytes long: the file is damaged or no safetensors")
         header = json.loads(file.read(length))
     arrays: dict[str, Any] = {}
-    for key in KNOWN:
+    for key in (*KNOWN, YEAR):
         if key in header:
             if (kind := TYPES.get(header[key]["dtype"])) is None:
                 raise GraphError(f"{key} holds {header[key]['dtype']} values: use float32, float16 or integers")
@@ -132,6 +133,8 @@ def raw_graph(arrays: Mapping[str, Any]) -> Data:
         if key in arrays:
             small[key] = shapes_only(arrays[key].shape, torch.float32 if key == "x" else torch.int64)
     raw = arrays_to_graph(small)
+    if YEAR in small:
+        raw.time = as_time(YEAR, small[YEAR], ())
     if "x" in arrays:
         if arrays["x"].dtype.kind not in "fiub":
             raise GraphError(f"x holds {arrays['x'].dtype} values, expected real numbers")

@@ -64,7 +64,7 @@ def store_graph(
             folder of npy files, an npz or a safetensors file.
         path: the folder to write. It must not exist yet.
         nodes_table: for an edge list, the table of its nodes, in one file or a folder of parts.
-        columns: which column of the tables is what, as in :func:`plgc.load_graph`.
+        columns: which column of the tables is what, as in :func:`plgc.load_graph`; a ``time`` is kept as ``year``.
         dtype: of dense features, ``float32`` or ``float16``; by default float16 where they are, else float32.
         memory: bytes to stay within, as a number or a text such as ``1GiB``: what the process itself takes. Mapped
             files are not counted.
@@ -87,6 +87,8 @@ def store_graph(
     place, nodes = existing(source), None if nodes_table is None else existing(nodes_table)
     if is_arrays(place) and (nodes is not None or columns not in (None, TableColumns())):
         raise SettingError(f"a node table and columns go with an edge list (Parquet, CSV, TSV), not with {place}")
+    if columns is not None and columns.until is not None:
+        raise SettingError(f"until is {columns.until}: the whole graph is stored; give until when it is loaded")
     with shown(progress) as report, _threads(threads), _disk_errors(target), work_folder(target) as work:
         notes = list[str]()
         if is_arrays(place):

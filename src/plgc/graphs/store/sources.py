@@ -64,7 +64,7 @@ class TableSource:
         if self.node_parts is None:
             return self._named_nodes(edges, folder, memory, notes, progress)
         ends = tuple if self.edge_parts.parquet else partial(words_of, self.edge_parts.files[0])
-        table = self._open(self.node_parts, NODE_ROLES, notes, ends)
+        table = self._open(self.node_parts, (*NODE_ROLES, *self.columns.timed), notes, ends)
         check_memory(memory, table.rows)
         check_disk(folder, sorting + CELL * table.cells)
         return store_nodes(table, self.columns, folder, dtype, notes, progress)

@@ -158,3 +158,14 @@ def _without(keys: Tensor, taken: Tensor) -> Tensor:
         return keys
     place = torch.searchsorted(taken, keys).clamp(max=taken.numel() - 1)
     return keys[taken[place] != keys]
+
+
+def within_hops(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
+    """The nodes at most ``hops`` edges away from a mask, as a mask."""
+    reached = start.clone()
+    for _ in range(hops):
+        before = reached.clone()
+        for _, (row, column) in edge_blocks(edge_index):
+            reached[column[before[row]]] = True
+            reached[row[before[column]]] = True
+    return reached

@@ -15,7 +15,7 @@ from plgc.graphs.features import take_rows
 from plgc.graphs.views.edges import edge_blocks
 from plgc.runtime.errors import GraphError, SettingError
 
-PER_NODE = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask")
+PER_NODE = ("y", "y_multi", "train_mask", "val_mask", "test_mask", "core_mask", "time")
 
 
 def training_subgraph(graph: Data) -> Data:

@@ -18,7 +18,7 @@ from plgc.graphs.attributes import attribute
 from plgc.graphs.check import node_count
 from plgc.graphs.load import node_labels
 from plgc.graphs.standard import symmetric_edges
-from plgc.graphs.views.edges import edge_blocks, edges_of, pair_keys
+from plgc.graphs.views.edges import edge_blocks, edges_of, pair_keys, within_hops
 from plgc.graphs.views.inductive import induced_subgraph
 from plgc.graphs.views.splits import labels_present
 from plgc.graphs.views.stream import stream_partition
@@ -91,7 +91,7 @@ def cut_part(graph: Data, part: Tensor, number: int, *, halo: int = 0) -> Data:
     if isinstance(halo, bool) or not isinstance(halo, int) or halo < 0:
         raise SettingError(f"halo is {halo!r}: it must be a number of hops, 0 or more")
     core = part == number
-    chosen = _within(edges_of(graph), core, halo)
+    chosen = within_hops(edges_of(graph), core, halo)
     cut = induced_subgraph(graph, chosen)
     cut.node_index = chosen.nonzero().flatten()
     cut.core_mask = core[cut.node_index]
@@ -173,17 +173,6 @@ def _fill(part: Tensor, parts: int, least: int) -> Tensor:
             part[given] = small
             sizes = torch.bincount(part, minlength=parts)
     return part
-
-
-def _within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
-    """The nodes at most ``hops`` edges away from a mask, as a mask."""
-    reached = start.clone()
-    for _ in range(hops):
-        before = reached.clone()
-        for _, (row, column) in edge_blocks(edge_index):
-            reached[column[before[row]]] = True
-            reached[row[before[column]]] = True
-    return reached
 
 
 def _count_parts(graph: Data, part: Tensor) -> int:

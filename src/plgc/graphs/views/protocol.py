@@ -18,7 +18,7 @@ from plgc.graphs.views.inductive import training_subgraph, unseen_subgraph
 from plgc.graphs.views.shift import long_tailed
 from plgc.runtime.errors import SettingError
 
-TASKS = ("node", "link", "cluster", "membership")
+TASKS = ("node", "link", "cluster", "membership", "growing", "forgetting")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Protocol:
     """One row of an experiment, apart from graph, method, size and seed.
 
     Attributes:
-        task: ``node``, ``link``, ``cluster`` or ``membership``, which makes its own draws.
+        task: ``node``, ``link``, ``cluster``, or one of experiments alone that make their own draws: ``membership``,
+            ``growing``, ``forgetting``.
         shots: clean labels per class; None for all.
         labels: clean labels in all, class-balanced; None for all.
         noise: share of wrong labels in what supervised methods are given; None where there is no second, clean set.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from plgc.report.facts.files import FileFacts, file_facts
 from plgc.report.facts.node_map import NodeMap, make_node_map
+from plgc.report.facts.rebuilt import Rebuilt
 from plgc.report.facts.scores import Scores, score_files
 from plgc.report.inputs import ReportInputs, ReportOptions
 from plgc.runtime.progress import Progress, nested, silent
@@ -33,12 +34,13 @@ def collect_facts(inputs: ReportInputs, options: ReportOptions, progress: Progre
     """Compute the facts about every file, the scores and the map."""
     report, graph, sources = progress or silent, inputs.graph, inputs.sources
     report("examining the files", 1, STEPS)
-    files = [file_facts(source, graph, options) for source in sources]
+    rebuilt = Rebuilt(graph, options)
+    files = [file_facts(source, rebuilt) for source in sources]
     if graph is None or not sources:
         return ReportFacts(inputs, options, files)
     inner = nested(progress, "scoring", 2, STEPS)
     scores, unscored = score_files(sources, graph, options, inner) if options.seeds else ([], [])
     report("drawing the map", 3, STEPS)
     condensed = {source.name: source.condensed for source in sources}
-    node_map = make_node_map(condensed, graph.data, options.seed, options.device)
+    node_map = make_node_map(condensed, rebuilt)
     return ReportFacts(inputs, options, files, scores, unscored, node_map)

@@ -16,12 +16,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.downstream.backbone import BackboneSettings, reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.classifier import condensed_adjacency, train_on_condensed
 from plgc.evaluation.theory import nearest
 from plgc.report.facts.files import gives_backbone
+from plgc.report.facts.rebuilt import Rebuilt
 from plgc.rivals.methods import METHODS, load
 
 ROWS = 16_384  # nodes compared with all synthetic nodes at a time
@@ -36,15 +36,17 @@ class Embedding:
     cluster: Tensor
 
 
-def embed(condensed: Sequence[CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu") -> Embedding | None:
+def embed(condensed: Sequence[CondensedGraph], rebuilt: Rebuilt) -> Embedding | None:
     """Embed with the model rebuilt from the files; None where no model is rebuilt from all of them together."""
+    assert rebuilt.graph is not None
+    graph, seed, device = rebuilt.graph.data, rebuilt.options.seed, rebuilt.options.device
     first, made_by = condensed[0], METHODS.get(condensed[0].method)
     own = None if made_by is None or len(condensed) > 1 else made_by.rebuild
     if own is not None and first.pseudo_labels is not None:
-        rebuilt = load(own)(first, seed=seed, device=device)
-        return _by_gnn(rebuilt, rebuilt.gnn, first, graph, F.normalize(first.pseudo_labels, dim=1))
+        model = load(own)(first, seed=seed, device=device)
+        return _by_gnn(model, model.gnn, first, graph, F.normalize(first.pseudo_labels, dim=1))
     if all(map(gives_backbone, condensed)):
-        return _by_backbone(condensed, graph, seed, device)
+        return _by_backbone(condensed, rebuilt)
     if all(part.labels is not None for part in condensed):
         whole = put_together(condensed)
         model = train_on_condensed(whole, seed=seed, device=device)
@@ -63,12 +65,9 @@ def _by_gnn(
     return Embedding(nodes, synthetic, assign(nodes, synthetic if centres is None else centres))
 
 
-def _by_backbone(condensed: Sequence[CondensedGraph], graph: Data, seed: int, device: str) -> Embedding:
-    settings, combine = BackboneSettings(skip=False), "heads" if len(condensed) > 1 else None
-    backbone = reconstruct(condensed, seed=seed, device=device, settings=settings, combine=combine)
-    with torch.no_grad():
-        nodes = backbone.embed(graph).cpu()
-        synthetic = torch.cat([backbone.embed_condensed(part).cpu() for part in condensed])
+def _by_backbone(condensed: Sequence[CondensedGraph], rebuilt: Rebuilt) -> Embedding:
+    backbone, nodes = rebuilt.backbone(condensed), rebuilt.nodes(condensed)
+    synthetic = torch.cat([backbone.embed_condensed(part).cpu() for part in condensed])
     centres = condensed[0].pseudo_labels if len(condensed) == 1 else None
     return Embedding(nodes, synthetic, assign(nodes, synthetic if centres is None else centres))
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 
 from plgc.artifact.condensed import CHANNELS, CondensedGraph
-from plgc.downstream.backbone import reconstruct
 from plgc.evaluation.runs import graph_for
-from plgc.evaluation.theory import Diagnosis, diagnose, separation
+from plgc.evaluation.theory import Diagnosis, diagnose_embedding, separation
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.views.edges import training_edges
 from plgc.graphs.views.inductive import training_subgraph
-from plgc.report.inputs import ReportGraph, ReportOptions
+from plgc.report.facts.rebuilt import Rebuilt
+from plgc.report.inputs import ReportGraph
 from plgc.runtime.errors import GraphError
 from plgc.sources import OpenSource
 from plgc.sparse.inputs import fingerprint
@@ -109,15 +109,15 @@ class FileFacts:
         return 1 - self.losses[-1] / variance if variance > 0 else None
 
 
-def file_facts(source: OpenSource, graph: ReportGraph | None, options: ReportOptions) -> FileFacts:
+def file_facts(source: OpenSource, rebuilt: Rebuilt) -> FileFacts:
     """Compute the facts about one condensed graph."""
-    condensed, content = source.condensed, source.path.read_bytes()
+    condensed, content, graph = source.condensed, source.path.read_bytes(), rebuilt.graph
     sha256 = hashlib.sha256(content).hexdigest()
     same = None if graph is None else _same_graph(condensed, graph)
     if not gives_backbone(condensed):
         return FileFacts(source.name, condensed, len(content), sha256, same_graph=same)
-    theory, note = _theory(condensed, graph, options)
-    losses = reconstruct(condensed, seed=options.seed, device=options.device).losses
+    theory, note = _theory(condensed, rebuilt)
+    losses = rebuilt.backbone([condensed]).losses
     return FileFacts(source.name, condensed, len(content), sha256, losses, theory, note, same)
 
 
@@ -132,14 +132,12 @@ def classes_of(condensed: CondensedGraph) -> torch.Tensor | None:
     return None if labels is None else labels if labels.ndim == 1 else labels.argmax(1)
 
 
-def _theory(
-    condensed: CondensedGraph, graph: ReportGraph | None, options: ReportOptions
-) -> tuple[Diagnosis | None, str | None]:
+def _theory(condensed: CondensedGraph, rebuilt: Rebuilt) -> tuple[Diagnosis | None, str | None]:
     """The diagnosis, or the reason why there is none."""
-    if graph is None:
+    if rebuilt.graph is None:
         return None, "The bounds are about a graph's embedding: give the report --graph to see them."
     try:
-        return diagnose(condensed, graph.data, seed=options.seed, device=options.device), None
+        return diagnose_embedding(condensed, rebuilt.nodes([condensed]), seed=rebuilt.options.seed), None
     except GraphError as error:
         return None, str(error)
 

@@ -20,9 +20,10 @@ from plgc.graphs.attributes import attribute
 from plgc.report.facts.embedding import Embedding, embed
 from plgc.report.facts.files import classes_of
 from plgc.report.facts.projection import project
+from plgc.report.facts.rebuilt import Rebuilt
 from plgc.runtime.text import visible
 
-NODES = 20_000  # original nodes drawn
+NODES = 10_000  # original nodes drawn: the search for neighbours grows with their square
 SYNTHETIC = 4_000  # synthetic nodes drawn
 COLOURS = 8
 FEATURES = 5  # named of a synthetic node
@@ -41,7 +42,7 @@ class NodeMap:
         cluster: every node's synthetic node, uint16 [n].
         ids: the nodes' numbers in the graph, uint32 [n]; None where all are shown.
         labels: the nodes' classes, −1 for none, int16 [n]; None without labels.
-        colour: of every synthetic node.
+        colour: of every synthetic node, below :data:`COLOURS`; that itself is grey, for one without a class.
         facts: one entry per synthetic node, see :func:`_facts`.
         by: what the colours mean: ``cluster``, ``source`` or ``class``.
         sources: names, where there are several.
@@ -75,12 +76,11 @@ class NodeMap:
         }
 
 
-def make_node_map(
-    sources: Mapping[str, CondensedGraph], graph: Data, seed: int = 0, device: str = "cpu"
-) -> NodeMap | None:
+def make_node_map(sources: Mapping[str, CondensedGraph], rebuilt: Rebuilt) -> NodeMap | None:
     """Lay out the graph and the condensed graphs, by name; None where they have no common embedding."""
-    condensed = list(sources.values())
-    embedding = embed(condensed, graph, seed, device)
+    assert rebuilt.graph is not None
+    condensed, graph, seed = list(sources.values()), rebuilt.graph.data, rebuilt.options.seed
+    embedding = embed(condensed, rebuilt)
     if embedding is None:
         return None
     counts = torch.cat([part.counts for part in condensed])
@@ -93,7 +93,8 @@ def make_node_map(
     if len(condensed) > 1:
         by, colour = "source", (source[synthetic] % COLOURS).tolist()
     elif classes is not None:
-        by, colour = "class", (classes[synthetic].clamp(min=0) % COLOURS).tolist()
+        own_class = classes[synthetic]
+        by, colour = "class", torch.where(own_class < 0, COLOURS, own_class % COLOURS).tolist()
     else:
         by, colour = "cluster", spread_colours(layout[len(shown) :], counts[synthetic])
     facts = _facts(condensed, embedding, source, classes, labels, _names(graph, "feature_names"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plgc.downstream.combine import resolve_combination
+from plgc.downstream.embedder import Embedder
 from plgc.downstream.tasks.answers import describe_answers
 from plgc.evaluation.claims import Claim
 from plgc.evaluation.over_seeds import describe_settled, summarize
@@ -123,7 +124,7 @@ def score_files(
     if all(one.condensed.seen.edges == "train" for one in sources):
         tasks.append(("link", None))
     folds = not has_own_split(graph.data) and all(one.condensed.seen.training_nodes is None for one in sources)
-    scores, unscored = [], []
+    scores, unscored, rebuilt = [], [], dict[Any, Embedder]()
     for place, (task, shots) in enumerate(tasks):
         crossed = folds and task == "node"
         if crossed and not cross_validation(graph.data, shots, None, options.seed):
@@ -138,11 +139,17 @@ def score_files(
             cross_validated=crossed,
         )
         inner = nested(progress, f"{task} prediction", place, len(tasks))
-        scores.append(_score_task(sources, graph, how, inner or silent))
+        scores.append(_score_task(sources, graph, how, inner or silent, rebuilt))
     return scores, unscored
 
 
-def _score_task(sources: Sequence[OpenSource], graph: ReportGraph, how: RunOptions, report: Progress) -> Scores:
+def _score_task(
+    sources: Sequence[OpenSource],
+    graph: ReportGraph,
+    how: RunOptions,
+    report: Progress,
+    rebuilt: dict[Any, Embedder],
+) -> Scores:
     """The scores on one task. Controls and the whole graph are scored once for all files that have seen the same."""
     metric = MAIN_METRIC[how.task]
     rows: list[Score] = []
@@ -154,7 +161,9 @@ def _score_task(sources: Sequence[OpenSource], graph: ReportGraph, how: RunOptio
         report(one.name, place, len(chosen) + 1)
         name = one.condensed.method if len(sources) == 1 else one.name
         seen = str(one.condensed.seen.to_dict())
-        found = run_seeds([one.condensed], graph.source, how, () if seen in references else REFERENCES)
+        inner = nested(report, one.name, place, len(chosen) + 1)
+        others = () if seen in references else REFERENCES
+        found = run_seeds([one.condensed], graph.source, how, others, inner, rebuilt)
         runs[name] = found, references.setdefault(seen, found)
         rows.append(_row(name, found, "plgc", "file"))
         notes += _about(one.name if len(sources) > 1 else None, found, metric)
@@ -162,7 +171,7 @@ def _score_task(sources: Sequence[OpenSource], graph: ReportGraph, how: RunOptio
         notes.append(f"Only the first {MOST_FILES} of {len(sources)} files were scored by themselves.")
     if len(sources) > 1:
         report("all together", len(chosen), len(chosen) + 1)
-        combined = _score_combined(sources, graph, how)
+        combined = _score_combined(sources, graph, how, rebuilt)
         if isinstance(combined, str):
             notes.append(combined)
         else:
@@ -219,7 +228,9 @@ def gives_heads(sources: Sequence[OpenSource]) -> bool:
     return all(gives_backbone(one.condensed) for one in sources)
 
 
-def _score_combined(sources: Sequence[OpenSource], graph: ReportGraph, how: RunOptions) -> Runs | str:
+def _score_combined(
+    sources: Sequence[OpenSource], graph: ReportGraph, how: RunOptions, rebuilt: dict[Any, Embedder]
+) -> Runs | str:
     """All files in one backbone, one head each; or the reason why they cannot be combined."""
     condensed, ours = [one.condensed for one in sources], gives_heads(sources)
     if not ours and any(part.labels is None for part in condensed):
@@ -229,7 +240,7 @@ def _score_combined(sources: Sequence[OpenSource], graph: ReportGraph, how: RunO
         how = replace(how, combine=resolve_combination(condensed, "heads"))
         how = replace(how, weights=weights) if len(set(weights)) > 1 else how
     try:
-        return run_seeds(condensed, graph.source, how, ())
+        return run_seeds(condensed, graph.source, how, (), rebuilt=rebuilt)
     except PLGCError as error:
         return f"The files were not combined: {error}"
 

@@ -58,7 +58,9 @@ def _alternatives(files: Sequence[FileFacts]) -> bool:
 
 def _lead(files: Sequence[FileFacts], graph: ReportGraph | None) -> str:
     total, bytes_made = _original_nodes(files), [file.bytes for file in files]
-    beside = "" if graph is None else f"; the features and edges of {graph.name} take {size(graph.bytes)} in memory"
+    beside = (
+        "" if graph is None else f"; the features and edges of {graph.name} take {size(graph.bytes)} as an npz file"
+    )
     if _alternatives(files):
         nodes = "" if total is None else f" of {counted(total, 'node')}"
         made = _range([file.condensed.num_nodes for file in files], whole)
@@ -81,7 +83,7 @@ def _size_tiles(files: Sequence[FileFacts], graph: ReportGraph | None) -> list[t
         return [(_range(made, whole), "synthetic nodes a file"), (_range(bytes_made, size), "a file on disk")]
     total = _original_nodes(files)
     share = "" if total is None else f", {percent(sum(made) / total)} of {whole(total)}"
-    ratio = "" if graph is None else f", {percent(sum(bytes_made) / graph.bytes)} of the graph in memory"
+    ratio = "" if graph is None else f", {percent(sum(bytes_made) / graph.bytes)} of the graph as an npz file"
     return [(whole(sum(made)), f"synthetic nodes{share}"), (size(sum(bytes_made)), f"on disk{ratio}")]
 
 

@@ -98,7 +98,9 @@ def _balance_bars(file: FileFacts) -> Chart:
     if file.classes is not None:
         sizes, labels = file.classes.sizes, {"x_label": "class", "y_label": "synthetic nodes"}
         return bar_chart("balance", "Class balance", sizes, **labels, names=[str(k) for k in range(len(sizes))])
-    title = "Cluster balance" + (" (noisy counts)" if "noise" in file.condensed.settings else "")
+    made = file.condensed.settings
+    kind = " (noisy counts)" if "noise" in made else " (rounded counts)" if made.get("private") else ""
+    title = f"Cluster balance{kind}"
     labels = {"x_label": "synthetic nodes, largest first", "y_label": "original nodes"}
     return bar_chart("balance", title, file.counts.sizes, **labels)
 
@@ -147,8 +149,9 @@ def _curves_note(files: Sequence[FileFacts]) -> str | None:
         return None
     if len(files) > 1:
         return f"No training curves are in {', '.join(file.name for file in missing)}."
-    noisy = "noise" in missing[0].condensed.settings
-    why = "it was made with noise, which curves would undo" if noisy else "the method keeps none"
+    settings = missing[0].condensed.settings
+    hidden = "noise" in settings or settings.get("private")
+    why = "it is private or noisy, which curves would undo" if hidden else "the method keeps none"
     return f"The file has no training curves: {why}."
 
 

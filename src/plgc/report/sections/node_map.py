@@ -41,7 +41,7 @@ def _legends(found: NodeMap) -> dict[str, list[tuple[int | None, str]]]:
         legends["own"] = [(place % COLOURS, name) for place, name in enumerate(found.sources)]
     for kind, indices in classes.items():
         legends[kind] = [(index % COLOURS, found.class_name(index)) for index in sorted(indices) if index >= 0]
-        legends[kind] += [(None, "unlabelled")] if kind == "label" and -1 in indices else []
+        legends[kind] += [(None, "unlabelled")] if -1 in indices else []
     return legends
 
 

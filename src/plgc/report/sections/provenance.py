@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plgc.artifact.condensed import CondensedGraph
-from plgc.method.settings import PRESETS
+from plgc.artifact.lineage import lineage
+from plgc.method.settings import PRESETS, PRIVATE_MIN_CLUSTER
 from plgc.report.charts import NumberTable
 from plgc.report.facts.files import FileFacts
 from plgc.report.formatting import flattened, whole
@@ -15,7 +16,7 @@ from plgc.rivals.methods import METHODS
 
 UNNAMED = "GRAPH"
 SOURCES_MIN_CLUSTER = 5  # the default of 'plgc condense' for several sources
-GUARDS = ("min_cluster", "max_share")  # settings of a file that are no part of a preset
+GUARDS = ("min_cluster", "max_share", "private")  # settings of a file that are no part of a preset
 
 
 def provenance_section(
@@ -32,12 +33,28 @@ def provenance_section(
 
 def command(condensed: CondensedGraph, graph: str | None, name: str) -> tuple[str, list[str]]:
     """The command that makes a file again, and notes on what the command leaves out."""
+    if condensed.ancestry:
+        return _descent_command(condensed, graph, name)
     words: list[Any] = ["--nodes", condensed.nodes_requested, "--seed", condensed.seed, *_options(condensed)]
-    if condensed.method == "plgc" and condensed.fingerprint is None and "clip" not in condensed.settings:
+    if condensed.method == "plgc" and condensed.fingerprint is None and not _hides(condensed):
         words.append("--no-fingerprint")
     words += ["--threads", condensed.threads, "-o", f"{name}.safetensors"]
     notes = [] if graph else [f"{UNNAMED} is the graph: the file does not hold its name."]
     return _condense_command(graph, words), notes + _notes(condensed)
+
+
+def _descent_command(condensed: CondensedGraph, graph: str | None, name: str) -> tuple[str, list[str]]:
+    """The same for a file that was made from other files."""
+    how, size = condensed.ancestry[-1].how, ["--nodes", condensed.nodes_requested]
+    end = ["--threads", condensed.threads, "-o", f"{name}.safetensors"]
+    notes = ["The files that it was made from have to be at hand: their checksums are below."]
+    if how == "merge":
+        return f"plgc merge FILES {shlex.join(map(str, [*size, *end[2:]]))}", notes
+    words = [*(["--only-new"] if how == "update-only-new" else []), *size, "--seed", condensed.seed, *end]
+    if how == "forget":
+        notes = ["The file does not say which nodes were forgotten, nor from which file."]
+        return f"plgc forget OLD --graph {graph or UNNAMED} --ids IDS {shlex.join(map(str, words))}", notes
+    return f"plgc update OLD --graph {graph or UNNAMED} {shlex.join(map(str, words))}", notes
 
 
 def partition_command(files: Sequence[FileFacts], partition: Mapping[str, Any], graph: str | None) -> str:
@@ -70,12 +87,22 @@ def _options(condensed: CondensedGraph, min_cluster: int = 1) -> list[Any]:
         words += ["--features", seen.derived["features"], *(["--features-seed", seed] if seed else [])]
     words += ["--inductive"] if seen.nodes == "train" else []
     words += ["--split", seen.split] if seen.split else []
-    for name, default in zip(GUARDS, (min_cluster, 1.0), strict=True):
+    private = bool(settings.get("private"))
+    words += ["--private"] if private else []
+    defaults = {"min_cluster": max(min_cluster, PRIVATE_MIN_CLUSTER) if private else min_cluster, "max_share": 1.0}
+    for name, default in defaults.items():
         if settings.get(name, default) != default:
             words += [f"--{name.replace('_', '-')}", f"{settings[name]:g}"]
     if "clip" in settings:
         words += ["--clip", f"{settings['clip']:g}", "--noise", f"{settings['noise']:g}"]
+    words += ["--dtype", settings["dtype"]] if settings.get("dtype", "float8") != "float8" else []
+    words += ["--density", f"{settings['density']:g}"] if "density" in settings else []
     return words
+
+
+def _hides(condensed: CondensedGraph) -> bool:
+    """Whether it is private or noisy: such files never have a fingerprint."""
+    return "clip" in condensed.settings or bool(condensed.settings.get("private"))
 
 
 def _notes(condensed: CondensedGraph) -> list[str]:
@@ -104,6 +131,7 @@ def _provenance(file: FileFacts, graph: str | None) -> dict[str, Any]:
         "notes": notes,
         "method": f"{method} – {METHODS[method].about}" if method in METHODS else method,
         "origin": _origin(condensed),
+        "lineage": lineage(condensed.ancestry),
         "table": None if condensed.seen.preprocessing is None else condensed.seen.preprocessing.summary(),
         "seen": ", ".join(f"training {part} alone" for part in parts) or "all nodes and edges",
         "settings": NumberTable("Settings", ["setting", "value"], flattened(condensed.settings)),
