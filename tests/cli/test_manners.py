@@ -54,7 +54,8 @@ def test_commands_that_name_a_graph_read_it_alike() -> None:
     for name, command in commands():
         flags = {flag for parameter in command.params for flag in parameter.opts}
         names_one = "--graph" in flags or name == "condense"
-        allowed = {"--column", "--scale", "--decimal"} if name == "data describe" else set()
+        table = {"--column", "--scale", "--decimal"}
+        allowed = {"data describe": table, "data store": {*table, "--nodes-table"}}.get(name, set())
         assert (reading <= flags) if names_one else reading & flags == allowed, name
 
 

@@ -1,7 +1,9 @@
-"""``plgc data``: the graphs that have a name, and descriptions of tables for several owners."""
+"""``plgc data``: graphs that have a name, descriptions of tables for several owners, graphs larger than memory."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from plgc.cli.inputs import GraphOptions, TableOptions
-from plgc.cli.options import Json, examples, takes, values_of
-from plgc.cli.output import facts, notice, show, table
+from plgc.cli.options import Json, Stored, examples, takes, values_of
+from plgc.cli.output import facts, notice, show, size, table, warn, working
 from plgc.cli.written import Force, check_output
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="List or fetch graphs that have a name; describe tables."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List or fetch graphs that have a name; describe tables; store large graphs.",
 )
 
 
@@ -85,3 +89,88 @@ def describe(
     result = {"description": str(output), "features": len(known.features), "notes": notes, **known.to_dict()}
     pairs = {"description": f"{output}, {len(known.features)} features", "table": known.summary()}
     show(result, facts(pairs | {f"column {name}": text for name, text in known.told().items()}), json)
+
+
+@app.command(
+    "store",
+    epilog=examples(
+        "plgc data store edges/ --nodes-table nodes/ --memory 1GiB -o big/",
+        "plgc data store edges.csv.gz --nodes-table nodes.csv --dtype float16 -o big/",
+        "plgc data store graph.safetensors -o big/",
+    ),
+)
+@takes(TableOptions)
+def store(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="An edge list (Parquet, CSV, TSV), a folder of such parts, a folder of npy files, npz or safetensors.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write; a new one.")],
+    nodes_table: Annotated[
+        Path | None,
+        typer.Option("--nodes-table", metavar="TABLE", help="The table of the nodes, or a folder of its parts."),
+    ] = None,
+    preprocess: Annotated[
+        Path | None,
+        typer.Option("--preprocess", metavar="JSON", help="Read the table by a description of 'plgc data describe'."),
+    ] = None,
+    dtype: Annotated[Stored | None, typer.Option(help="Of dense features; by default what they are in.")] = None,
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Stay within, as in 4GiB.")] = "1GiB",
+    threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads that read tables.")] = None,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Store a graph that may be larger than memory as a folder that every command opens without reading it whole.
+
+    Edges are sorted on disk, in blocks. Where the command is stopped, the same command goes on from FOLDER.storing.
+    """
+    options = values_of(TableOptions, given)
+    if options["until"] is not None or options["since"] is not None:
+        raise typer.BadParameter("the whole graph is stored: give --time alone, and --until or --since when it is used")
+    named = GraphOptions("", **{name: value for name, value in options.items() if name != "time"})
+    from plgc.graphs import store_graph
+    from plgc.graphs.load import ClassLikeWarning
+    from plgc.graphs.preprocessing import read_preprocessing
+    from plgc.runtime.provenance import peak_memory
+
+    known = None if preprocess is None else read_preprocessing(preprocess)
+    columns = replace(replace(named, known=known).columns(), time=options["time"])
+    start, told = time.perf_counter(), list[str]()
+    inputs = {"nodes_table": nodes_table, "columns": columns, "memory": memory, "threads": threads}
+    with working() as progress, warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassLikeWarning)
+        store_graph(
+            source,
+            output,
+            dtype=None if dtype is None else str(dtype),
+            progress=progress,
+            notice=told.append,
+            **inputs,
+        )
+    warn([str(doubt.message) for doubt in doubts])
+    notes = [note for note in told if note not in {str(doubt.message) for doubt in doubts}]
+    for note in notes:
+        notice(note)
+    result = stored_counts(output) | {
+        "folder": str(output),
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "seconds": time.perf_counter() - start,
+        "peak_memory_bytes": peak_memory(),
+        "notes": notes,
+    }
+    counts = f"{result['nodes']:,} nodes, {result['edges']:,} entries, {result['features']:,} features"
+    pairs = {"folder": f"{output}, {size(result['bytes'])}", "graph": counts}
+    show(result, facts(pairs | {"cost": f"{result['seconds']:.1f} s"}), json)
+
+
+def stored_counts(folder: Path) -> dict[str, Any]:
+    """Name and counts of a graph on disk, as its ``meta`` states them."""
+    import numpy as np
+
+    from plgc.graphs.formats.arrays import read_meta
+
+    meta = read_meta({"meta": np.load(folder / "meta.npy")})
+    return {key: meta.get(key) for key in ("name", "nodes", "edges", "features", "classes")}

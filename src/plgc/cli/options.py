@@ -27,6 +27,7 @@ ScoredOn = StrEnum("ScoredOn", ["val", "test"])  # plgc.evaluation
 Engine = StrEnum("Engine", ["serial", "processes", "ray"])  # plgc.sources.engine
 Partition = StrEnum("Partition", ["random", "metis", "stream", "skewed"])  # plgc.graphs.views.partition
 Decimal = StrEnum("Decimal", ["comma", "point"])
+Stored = StrEnum("Stored", ["float32", "float16"])  # plgc.graphs.store
 Combination = StrEnum(  # plgc.downstream.combine
     "Combination", {"heads": "heads", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"}
 )

@@ -12,6 +12,7 @@ from plgc.graphs.formats.npz import save_npz
 from plgc.graphs.formats.stored import save_stored
 from plgc.graphs.labels import TrainingLabels, training_labels
 from plgc.graphs.load import load_graph, node_labels, num_classes, unlabelled
+from plgc.graphs.store.run import store_graph
 from plgc.graphs.synthetic import citation_graph
 from plgc.graphs.views.edges import split_edges, training_edges
 from plgc.graphs.views.inductive import training_subgraph, unseen_subgraph
@@ -35,6 +36,7 @@ __all__ = [
     "save_npz",
     "save_stored",
     "split_edges",
+    "store_graph",
     "training_edges",
     "training_labels",
     "training_subgraph",

@@ -40,7 +40,7 @@ def check_structure(data: Data) -> None:
     nodes = node_count(data)
     if nodes < 1:
         raise GraphError(f"the graph has no nodes (num_nodes = {nodes}): there is nothing to load")
-    _check_claimed(data, nodes)
+    check_claimed(data, nodes)
     if nodes >= MAX_NODES:
         raise GraphError(f"the graph has {nodes} nodes, the limit is {MAX_NODES - 1}: split it into parts")
     _check_range(edge_index, nodes)
@@ -88,7 +88,7 @@ def node_count(data: Data) -> int:
     return int(edge_index.max()) + 1 if edge_index is not None and edge_index.numel() > 0 else 0
 
 
-def _check_claimed(data: Data, nodes: int) -> None:
+def check_claimed(data: Data, nodes: int) -> None:
     """Raise where nodes that have no row anywhere are far more than the edges can name."""
     rows = (attribute(data, key) for key in ("x", "y", "y_multi", *MASKS, "node_ids"))
     if any(value is not None and len(value) == nodes and 0 not in getattr(value, "shape", ()) for value in rows):

@@ -10,7 +10,7 @@ import difflib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,15 +115,19 @@ def load_graph(
     doubts, notes = (attribute(data, name, ()) for name in ("doubts", "notes"))
     for doubt in () if isinstance(source, Data) else doubts:
         warnings.warn(doubt, ClassLikeWarning, stacklevel=2)
+    known = attribute(source, "notes", ()) if isinstance(source, Data) else ()
+    tell(doubts, notes if callable(notice) else [note for note in notes if note not in known], notice)
+    return choose_split(data, split, seed)
+
+
+def tell(doubts: Sequence[str], notes: Sequence[str], notice: Callable[[str], None] | bool | None) -> None:
+    """Tell the user what was guessed, as ``notice`` of :func:`load_graph` says."""
     if callable(notice):
         for sentence in (*doubts, *notes):
             notice(sentence)
     elif notice:
-        known = attribute(source, "notes", ()) if isinstance(source, Data) else ()
         for note in notes:
-            if note not in known:
-                print(f"note: {visible_lines(note)}", file=sys.stderr)
-    return choose_split(data, split, seed)
+            print(f"note: {visible_lines(note)}", file=sys.stderr)
 
 
 def open_graph(
@@ -239,7 +243,7 @@ def _read(
 ) -> Data:
     """The source as a raw ``Data`` with a name, and with its ``time`` where one is named."""
     in_file = isinstance(source, os.PathLike) or (isinstance(source, str) and is_path(source))
-    place = _existing(source) if in_file else source
+    place = existing(source) if in_file else source
     input_format = None if isinstance(place, str | Data) else format_of(place)
     options = () if input_format is None else input_format.options
     if nodes_table is not None and "nodes_table" not in options:
@@ -247,7 +251,7 @@ def _read(
     if columns is not None and "columns" not in options and not columns.only_known:
         raise SettingError(f"columns are for tables, GraphML and NetworkX, not for {source!r:.80}")
     if input_format is not None:
-        nodes = _existing(nodes_table) if isinstance(nodes_table, str | os.PathLike) else nodes_table
+        nodes = existing(nodes_table) if isinstance(nodes_table, str | os.PathLike) else nodes_table
         if time is not None and not {"columns", "time"} & set(options):
             raise SettingError(f"a {type(source).__name__} says of no node when it came: give another form of graph")
         if time is not None and "columns" in options:
@@ -290,7 +294,7 @@ def _read_named(name: str, time: str | None) -> Data:
     return raw
 
 
-def _existing(source: str | os.PathLike[str]) -> Path:
+def existing(source: str | os.PathLike[str]) -> Path:
     """A path, with the home folder in the place of ``~``.
 
     Raises:

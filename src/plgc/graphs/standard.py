@@ -74,16 +74,16 @@ def in_order(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> bo
             return False
         last = int(key[-1])
         up = row < column
-        mixed = _hash(np.where(up, key, column * nodes + row).view(np.uint64))
+        mixed = splitmix(np.where(up, key, column * nodes + row).view(np.uint64))
         if weight is not None:
-            mixed = _hash(mixed ^ weight[start : start + BLOCK_EDGES].numpy().view(np.uint32))
+            mixed = splitmix(mixed ^ weight[start : start + BLOCK_EDGES].numpy().view(np.uint32))
         total += int(mixed[up].sum(dtype=np.uint64)) - int(mixed[~up].sum(dtype=np.uint64))
         count += 2 * int(up.sum()) - len(up)
         release(edge_index)
     return count == 0 and total % 2**64 == 0
 
 
-def _hash(key: np.ndarray) -> np.ndarray:
+def splitmix(key: np.ndarray) -> np.ndarray:
     """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the key changes half of the result's."""
     key = key + np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

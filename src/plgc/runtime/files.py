@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plgc.runtime.errors import PLGCError, SettingError
@@ -117,6 +117,34 @@ def _settle(folder: Path) -> None:
         finally:
             os.close(handle)
     remove_leftovers(folder)
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path) -> Iterator[bool]:
+    """Lock a folder against other runs; False where the system or the disk has no locks.
+
+    Raises:
+        SettingError: another run is writing into it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = True
+        except BlockingIOError as error:
+            raise SettingError(
+                f"another run is writing into {folder}: wait for it, or choose another folder"
+            ) from error
+        except OSError:
+            locked = False
+        yield locked
+    finally:
+        os.close(handle)
 
 
 def private_folder(folder: Path) -> Path:

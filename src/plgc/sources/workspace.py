@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from plgc.runtime.errors import SettingError
+from plgc.runtime.files import folder_lock
 
 WORK = ".plgc-work-"
 DELAY = 30.0  # seconds until a file that one machine has written to a shared disk is visible on another
@@ -23,7 +22,7 @@ def workspace(folder: Path) -> Iterator[Path]:
     Raises:
         SettingError: another run is writing into ``folder``.
     """
-    with _lock(folder) as locked:
+    with folder_lock(folder) as locked:
         for left in folder.glob(f"{WORK}*") if locked else ():
             shutil.rmtree(left, ignore_errors=True)
         private = Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
@@ -31,30 +30,6 @@ def workspace(folder: Path) -> Iterator[Path]:
             yield private
         finally:
             shutil.rmtree(private, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Lock the folder against other runs; False where the system or the disk has no locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield False
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except BlockingIOError as error:
-            raise SettingError(
-                f"another run is writing into {folder}: wait for it, or choose another folder"
-            ) from error
-        except OSError:
-            locked = False
-        yield locked
-    finally:
-        os.close(handle)
 
 
 def wait_for_file(path: Path, seconds: float = DELAY) -> None:

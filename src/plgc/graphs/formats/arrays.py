@@ -83,12 +83,12 @@ def graph_to_arrays(data: Data, x: Tensor | None) -> dict[str, Any]:
     nodes = node_count(data)
     if not isinstance(data.edge_index, Tensor):
         raise GraphError("the graph has no edge_index: there is nothing to write")
-    arrays: dict[str, Any] = {"edge_index": data.edge_index.cpu().numpy().astype(_index_type(nodes))}
+    arrays: dict[str, Any] = {"edge_index": data.edge_index.cpu().numpy().astype(index_type(nodes))}
     if x is not None and x.layout == torch.strided:
         arrays["x"] = x.numpy()
     elif x is not None:
-        index_type = _index_type(max(*x.shape, x.values().numel()))
-        parts = x.crow_indices().numpy().astype(index_type), x.col_indices().numpy().astype(index_type)
+        kind = index_type(max(*x.shape, x.values().numel()))
+        parts = x.crow_indices().numpy().astype(kind), x.col_indices().numpy().astype(kind)
         arrays |= zip(CSR_KEYS, (*parts, x.values().numpy(), np.array(x.shape, dtype=np.int64)), strict=True)
     for key in ("y", "y_multi", "edge_weight", "core_mask"):
         if key in data:
@@ -169,7 +169,8 @@ def _check_columns(columns: int, values: int) -> None:
         )
 
 
-def _index_type(largest: int) -> type[np.signedinteger]:
+def index_type(largest: int) -> type[np.signedinteger]:
+    """The type of indices up to a largest one."""
     return np.int32 if largest < 2**31 else np.int64
 
 

@@ -64,7 +64,7 @@ def build_graph(
     edge_index = torch.from_numpy(_edge_index(ends, ids, where, owner))
     data = Data(edge_index=edge_index, num_nodes=len(ids), name=name, node_ids=ids, notes=notes, **attributes)
     if weight is not None:
-        data.edge_weight = torch.from_numpy(_weights(weight, where, notes))
+        data.edge_weight = torch.from_numpy(weights_of(weight, where, notes))
     return data
 
 
@@ -117,7 +117,8 @@ def _edge_index(ends: tuple[Column, Column], ids: list[str], edges: str, owner: 
     return np.stack(rows)
 
 
-def _weights(column: Column, edges: str, notes: list[str]) -> np.ndarray:
+def weights_of(column: Column, edges: str, notes: list[str]) -> np.ndarray:
+    """The weights of edges, 1 where one is missing; GraphError where they are no numbers."""
     if column.numbers is None or column.numbers.ndim != 1:
         shown = f" ({listed(column.words, 3)})" if column.words else ""
         if column.unclear is not None:

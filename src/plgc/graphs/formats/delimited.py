@@ -12,11 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from plgc.graphs.formats.columns import is_known, listed
 from plgc.graphs.formats.limits import MAX_COLUMNS, open_lines
-from plgc.graphs.formats.values import MISSING, Coder, InputTable, Kind, Numbers, is_number
+from plgc.graphs.formats.values import MISSING, Coder, Column, InputTable, Kind, MakePieces, Numbers, Pieces, is_number
 from plgc.graphs.formats.written import Written
 from plgc.runtime.errors import GraphError
 
@@ -24,6 +26,7 @@ DELIMITERS = (",", "\t", ";", "|", " ")
 SAMPLE_ROWS = 20
 SEARCHED_ROWS = 100_000  # in which a cell of the first line is searched
 BLOCK_CELLS, BLOCK_ROWS = 500_000, 128  # at most the one, at least the other
+BLOCK_LETTERS = 1 << 24  # … and about as many letters at most
 MAX_ROWS = 2**31
 
 
@@ -139,62 +142,115 @@ def _seen_again(path: Path, skipped: int, delimiter: str, first: Sequence[str], 
     return None
 
 
+class Collector(Protocol):
+    """Makes a column of cells, which come in blocks; told of every file before its cells."""
+
+    def begin(self, path: Path) -> None:
+        """The next cells come from this file."""
+        ...
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Add the next cells."""
+        ...
+
+    def column(self) -> Column:
+        """The column of all cells."""
+        ...
+
+
 def read_delimited(layout: Layout, kinds: Mapping[str, Kind], decimal: str | None = None) -> InputTable:
     """Read these columns of a text table, each as its kind; ``decimal`` is the sign before decimals, where it is known.
 
     What is no plain number is read once more, as words, and as numbers and dates that people write. A column that tells
     what a comma means speaks for those that do not.
     """
-    places = [place for place, name in enumerate(layout.names) if name in kinds]
-    collectors: dict[int, Numbers | Coder] = {}
+    return read_parts(layout.path.name, [layout], kinds, decimal)
+
+
+def read_parts(
+    name: str,
+    layouts: Sequence[Layout],
+    kinds: Mapping[str, Kind],
+    decimal: str | None = None,
+    pieces: MakePieces = Pieces,
+    own: Mapping[str, Collector] | None = None,
+) -> InputTable:
+    """Read the rows of several text tables with the same columns below each other, as :func:`read_delimited` does.
+
+    Args:
+        name: of all of them, in messages.
+        layouts: of the files.
+        kinds: of the columns that are read.
+        decimal: the sign before decimals, where it is known.
+        pieces: where values are kept until all are read.
+        own: collectors for some of the columns, in place of those for their kind.
+    """
+    names, own = layouts[0].names, own or {}
+    places = [place for place, name in enumerate(names) if name in kinds]
+    collectors: dict[int, Numbers | Coder | Collector] = {}
     for place in places:
-        kind = kinds[layout.names[place]]
-        collectors[place] = Numbers() if kind == "value" else Coder(kind)
-    rows = _collect(layout, collectors)
+        kind = kinds[names[place]]
+        usual = partial(Numbers, pieces) if kind == "value" else partial(Coder, kind, pieces)
+        collectors[place] = own.get(names[place]) or usual()
+    rows = 0
+    for layout in layouts:
+        for one in own.values():
+            one.begin(layout.path)
+        rows += _collect(layout, collectors)
     columns = {place: one.column() for place, one in collectors.items()}
-    words = {place: Coder() for place in places if columns[place] is None}
+    words = {place: Coder("value", pieces) for place in places if columns[place] is None}
     doubtful = [place for place, one in collectors.items() if isinstance(one, Numbers) and one.pointed and one.grouped]
     if words or (doubtful and decimal == ","):
-        written = {place: Written() for place in (*words, *doubtful)}
-        _collect(layout, words, written)
+        written = {place: Written(pieces) for place in (*words, *doubtful)}
+        for layout in layouts:
+            _collect(layout, words, written)
         found = {written[place].decimal for place in words} - {None}
         known = decimal or (found.pop() if len(found) == 1 else None)
         for place in words:
             columns[place] = written[place].column(known) or words[place].column()
         for place in doubtful if known == "," else ():
             columns[place] = written[place].column(known) or columns[place]
-    return InputTable(layout.path.name, rows, {layout.names[place]: columns[place] for place in places})  # pyright: ignore
+    return InputTable(name, rows, {names[place]: columns[place] for place in places})  # pyright: ignore
 
 
-def _collect(layout: Layout, *collectors: Mapping[int, Numbers | Coder | Written]) -> int:
+def _collect(layout: Layout, *collectors: Mapping[int, Numbers | Coder | Written | Collector]) -> int:
     """Read the file once, and add every column to the collectors of its place; return the number of rows."""
-    width = len(layout.names)
-    size = max(BLOCK_ROWS * width, BLOCK_CELLS)
-    count, cells = 0, []
-
-    def add() -> None:
+    width, count = len(layout.names), 0
+    for cells in cell_blocks(layout):
         for place, one in itertools.chain(*(some.items() for some in collectors)):
             one.add(cells[place::width])
-        cells.clear()
+        count += len(cells) // width
+        if count >= MAX_ROWS:
+            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
+    return count
 
+
+def cell_blocks(layout: Layout) -> Iterator[list[str]]:
+    """The cells of a text table, row after row, some rows at a time.
+
+    Raises:
+        GraphError: a line has more or fewer cells than the first.
+    """
+    width, cells = len(layout.names), list[str]()
+    least = BLOCK_ROWS * width
+    size = most = max(least, BLOCK_CELLS)
     rows = _rows(layout.path, layout.skipped, layout.delimiter)
     if layout.header:
         next(rows)
     for line, row in rows:
         if len(row) == width:
             cells.extend(row)
-            count += 1
         elif any(row):
             raise GraphError(
                 f"{layout.path}: line {line} has {len(row)} cell(s), the first line has {width}: every line needs the "
                 "same number; a cell that holds the delimiter must be in quotes"
             )
+        if len(cells) == least:  # long texts come in fewer rows
+            size = min(most, max(least, BLOCK_LETTERS * least // max(1, sum(map(len, cells)))))
         if len(cells) >= size:
-            add()
-        if count >= MAX_ROWS:
-            raise GraphError(f"{layout.path} has more than {MAX_ROWS:,} rows: split it into parts")
-    add()
-    return count
+            yield cells
+            cells = []
+    yield cells
 
 
 def _sample(path: Path, skipped: int, delimiter: str, count: int) -> list[list[str]]:

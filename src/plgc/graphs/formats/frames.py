@@ -38,7 +38,7 @@ def read_frame(frame: Any, called: str, kinds: Mapping[str, Kind], decimal: str 
 
 def parquet_columns(path: Path) -> list[str]:
     """The names of a Parquet file's columns. Raises as :func:`read_parquet` does."""
-    with _open(path) as file:
+    with open_parquet(path) as file:
         names = list(file.schema_arrow.names)
     if len(set(names)) < len(names):
         raise GraphError(f"{path}: a column name occurs twice in {listed(names)}")
@@ -53,7 +53,7 @@ def read_parquet(path: Path, kinds: Mapping[str, Kind], decimal: str | None = No
         GraphError: the file cannot be read, or declares more than its size can reasonably hold.
     """
     columns = {}
-    with _open(path) as file:
+    with open_parquet(path) as file:
         rows = file.metadata.num_rows
         if len(kinds) > MAX_COLUMNS:
             raise GraphError(f"{path} has {len(kinds):,} columns, the limit is {MAX_COLUMNS:,}")
@@ -71,7 +71,8 @@ def read_parquet(path: Path, kinds: Mapping[str, Kind], decimal: str | None = No
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Any]:
+def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file, with options of pyarrow; raises as :func:`read_parquet` does, also while it is read."""
     if not os.path.exists(path):
         raise GraphNotFoundError(f"no such file: {path}")
     try:
@@ -79,7 +80,7 @@ def _open(path: Path) -> Iterator[Any]:
     except ImportError as error:
         raise MissingExtraError("Parquet needs pyarrow: pip install 'plgc[tables]'") from error
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, **options) as file:
             yield file
     except PLGCError:
         raise

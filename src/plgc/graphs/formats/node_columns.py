@@ -34,7 +34,18 @@ SPARSE_COLUMNS, SPARSE_DENSITY = 64, 0.1  # features with as many columns and fe
 def encode_nodes(
     table: InputTable, roles: Mapping[str, str], columns: TableColumns, notes: list[str]
 ) -> dict[str, Any]:
-    """Features, labels, masks and names, as attributes of a ``Data``, from a node table.
+    """Features, labels, masks and names, as attributes of a ``Data``; the rest is as in :func:`describe_nodes`."""
+    found = describe_nodes(table, roles, columns, notes)
+    if "seen" in found:
+        x = apply(found["seen"].preprocessing, table, notes, later=columns.preprocessing is not None)
+        found["x"] = _sparse_or_dense(x)
+    return found
+
+
+def describe_nodes(
+    table: InputTable, roles: Mapping[str, str], columns: TableColumns, notes: list[str]
+) -> dict[str, Any]:
+    """What :func:`encode_nodes` finds but the features: labels, masks and names, and how columns become features.
 
     ``roles`` says which columns are node_id, label, split (read as ids and words) and time, ``columns`` what the user
     chose.
@@ -79,11 +90,10 @@ def encode_nodes(
         learned = learn(learned_from, names, columns, notes)
     if learned is None:
         return found
-    x = apply(learned, table, notes, later=columns.preprocessing is not None)
     if columns.preprocessing is None and "label" not in roles and (doubtful := doubts(learned_from, learned)):
         found["doubts"] = doubtful
     found["seen"] = Seen(preprocessing=replace(learned, roles=_kept_roles(roles, columns)))
-    return found | {"x": _sparse_or_dense(x), "feature_names": learned.features}
+    return found | {"feature_names": learned.features}
 
 
 def _candidates(table: InputTable, used: set[str], notes: list[str]) -> list[str]:
@@ -159,8 +169,7 @@ def _split_masks(column: Column, place: str, guessed: bool) -> dict[str, np.ndar
             return {}
         what = f"holds {listed(unknown)}" if unknown else "has no train"
         raise GraphError(f"{place} {what}: a split column says train, val or test")
-    parts = np.array([*(part.get(word.lower(), "") for word in words), ""])[codes]
-    return {key: parts == key for key in SPLITS}
+    return {key: np.array([*(part.get(word.lower()) == key for word in words), False])[codes] for key in SPLITS}
 
 
 def _mask(column: Column, place: str) -> np.ndarray:
@@ -202,5 +211,9 @@ def _number(word: str) -> float | None:
 
 def _sparse_or_dense(x: np.ndarray) -> Tensor | None:
     """Features in the form that is cheaper to work with: a wide table of mostly zeros, a bag of words, as CSR."""
-    wide = x.shape[1] >= SPARSE_COLUMNS and np.count_nonzero(x) < SPARSE_DENSITY * x.size
-    return as_features(sp.csr_matrix(x)) if wide else torch.from_numpy(x)
+    return as_features(sp.csr_matrix(x)) if is_sparse(x.shape, int(np.count_nonzero(x))) else torch.from_numpy(x)
+
+
+def is_sparse(shape: tuple[int, ...], values: int) -> bool:
+    """Whether features of this shape, with so many values that are not 0, are kept as CSR."""
+    return shape[1] >= SPARSE_COLUMNS and values < SPARSE_DENSITY * shape[0] * shape[1]

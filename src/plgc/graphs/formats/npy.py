@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -55,3 +57,31 @@ def read_array(file: IO[bytes], name: str, size: int) -> np.ndarray:
     read_header(file, name, size)
     file.seek(0)
     return npy.read_array(file, allow_pickle=False)
+
+
+def write_header(file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Write the header of an array whose values follow, rows after one another."""
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+
+
+def write_features(path: Path, shape: tuple[int, ...], dtype: np.dtype, blocks: Iterable[np.ndarray]) -> None:
+    """Write features of this shape, some rows at a time.
+
+    Raises:
+        GraphError: a value is beyond the range of ``dtype``.
+    """
+    start = 0
+    with open(path, "wb") as file:
+        write_header(file, dtype, shape)
+        for rows in blocks:
+            with np.errstate(over="ignore"):
+                written = np.ascontiguousarray(rows, dtype=dtype)
+            lost = np.argwhere(np.isinf(written) & np.isfinite(rows))
+            if len(lost):
+                row, column = (int(place) for place in lost[0])
+                raise GraphError(
+                    f"x[{start + row}, {column}] is {rows[row, column]}, beyond the range of {dtype}: scale the "
+                    "features or keep them in float32"
+                )
+            file.write(written.data)
+            start += len(rows)

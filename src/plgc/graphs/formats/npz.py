@@ -174,7 +174,7 @@ def _target(path: Path) -> Path:
     return cache_folder() / FOLDER / f"{path.stem}-{place}-{state}"
 
 
-def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+def members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     """The arrays of our format in an archive."""
     present = set(archive.namelist())
     return [archive.getinfo(name) for name in (f"{key}.npy" for key in (*KNOWN, "meta")) if name in present]
@@ -183,10 +183,10 @@ def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 def _is_sound(archive: zipfile.ZipFile, folder: Path) -> bool:
     """Whether a folder holds the arrays of an archive, no others, and every byte of them."""
     private_folder(folder.parent)
-    members = _members(archive)
-    if {path.name for path in folder.iterdir()} != {item.filename for item in members}:
+    expected = members(archive)
+    if {path.name for path in folder.iterdir()} != {item.filename for item in expected}:
         return False
-    for item in members:
+    for item in expected:
         path, checksum = folder / item.filename, 0
         if path.is_symlink() or path.stat().st_size != item.file_size:
             return False
@@ -206,7 +206,7 @@ def _unpack(archive: zipfile.ZipFile, target: Path, total: int) -> None:
     work = target.parent / f"{PART}{uuid.uuid4().hex}{ENDING}"
     try:
         work.mkdir(mode=0o700)
-        for item in _members(archive):
+        for item in members(archive):
             archive.extract(item, work)
             os.chmod(work / item.filename, 0o600)
         stored.flush_folder(work)

@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from safetensors import safe_open
 from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, as_time, graph_to_arrays, make_meta, read_meta
-from plgc.graphs.formats.npy import read_array, read_header
+from plgc.graphs.formats.npy import read_array, read_header, write_features
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.files import ENDING, PART, WriteError
@@ -93,7 +92,9 @@ def save_stored(
         for key, array in arrays.items():
             np.save(work / f"{key}.npy", array, allow_pickle=False)
         if dense is not None:
-            _write_features(dense, work / "x.npy", dtype)
+            kind = np.dtype(dtype or ("float16" if dense.dtype == torch.float16 else "float32"))
+            rows = (block.detach().cpu().numpy() for _, block in mapped.blocks(dense))
+            write_features(work / "x.npy", tuple(dense.shape), kind, rows)
         flush_folder(work)
         work.rename(target)
     except OSError as error:
@@ -111,23 +112,6 @@ def flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _write_features(x: Tensor, path: Path, dtype: str | None) -> None:
-    kind = np.dtype(dtype or ("float16" if x.dtype == torch.float16 else "float32"))
-    written = npy.open_memmap(path, "w+", kind, tuple(x.shape))
-    for start, block in mapped.blocks(x):
-        rows = block.detach().cpu().numpy()
-        with np.errstate(over="ignore"):
-            written[start : start + len(rows)] = rows
-        lost = np.argwhere(np.isinf(written[start : start + len(rows)]) & np.isfinite(rows))
-        if len(lost):
-            row, column = (int(place) for place in lost[0])
-            raise GraphError(
-                f"x[{start + row}, {column}] is {rows[row, column]}, beyond the range of {kind}: scale the features or "
-                "keep them in float32"
-            )
-    written.flush()
 
 
 def _folder_arrays(path: Path) -> dict[str, Any]:

@@ -6,7 +6,8 @@ word. Columns of texts, constants and empty columns are left out when learning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from plgc.graphs.preprocessing import ColumnRule, Preprocessing, number_rule
 from plgc.runtime.errors import GraphError
 
 TRUE, FALSE = frozenset(("true", "yes", "t")), frozenset(("false", "no", "f"))
+BLOCK_CELLS = 1 << 20  # features that are made at a time
 LARGEST = 1e30  # of a number in a table
 SHOWN = 8  # columns left out that are named one by one
 FEW_CLASSES, ROWS_A_CLASS = 20, 5  # what looks like classes: so many words at most, each of so many rows on average
@@ -83,37 +85,55 @@ def apply(known: Preprocessing, table: InputTable, notes: list[str], *, later: b
     Raises:
         GraphError: a column holds another kind of values than it did.
     """
-    blocks, filled, absent, unknown = [], dict[str, int](), list[str](), dict[str, list[str]]()
-    for rule in known.columns:
-        column = table.columns.get(rule.name)
-        if column is None or _is_empty(column):
-            absent.append(rule.name)
-            blocks.append(_absent(rule, table.rows))
-        elif rule.kind == "words":
-            block, others = _word_block(rule, column)
-            blocks.append(block)
-            unknown |= {rule.name: others} if others else {}
-        else:
-            values = _numbers(rule, column, table.name)
-            gaps = int(np.isnan(values).any(axis=1).sum())
-            filled |= {rule.name: gaps} if gaps else {}
-            with np.errstate(over="ignore"):
-                blocks.append(rule.scaled(values).astype(np.float32))
-    if len(absent) == len(known.columns):
+    x = np.empty((table.rows, len(known.features)), dtype=np.float32)
+    for start, block in encoded_blocks(known, table, notes, later=later):
+        x[start : start + len(block)] = block
+    return x
+
+
+def encoded_blocks(
+    known: Preprocessing, table: InputTable, notes: list[str], *, later: bool = True
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The features of a table, some rows at a time with the number of the first; the rest is as in :func:`apply`."""
+    columns = {rule.name: table.columns.get(rule.name) for rule in known.columns}
+    present = {name: column for name, column in columns.items() if column is not None and not _is_empty(column)}
+    absent = [name for name in columns if name not in present]
+    if not present:
         raise GraphError(
             f"{table.name} has none of the columns that were described ({listed(known.features)}): is it another table?"
         )
+    filled, unknown = Counter[str](), dict[str, dict[str, None]]()
+    rows = max(1, BLOCK_CELLS // len(known.features))
+    for start in range(0, table.rows, rows):
+        end, blocks = min(start + rows, table.rows), list[np.ndarray]()
+        for rule in known.columns:
+            if rule.name not in present:
+                blocks.append(_absent(rule, end - start))
+                continue
+            column = present[rule.name].part(start, end)
+            if rule.kind == "words":
+                block, others = _word_block(rule, column)
+                blocks.append(block)
+                unknown.setdefault(rule.name, {}).update(dict.fromkeys(others))
+            else:
+                values = _numbers(rule, column, table.name)
+                filled[rule.name] += int(np.isnan(values).any(axis=1).sum())
+                with np.errstate(over="ignore"):
+                    blocks.append(rule.scaled(values).astype(np.float32))
+        yield start, np.concatenate(blocks, axis=1)
     if absent:
         notes.append(f"{table.name}: {listed(absent)} missing or empty: filled with what was usual in the first table")
-    if filled:
+    if gaps := +filled:
         what = "median or mean" if known.scaled else "mean"
         notes.append(
-            f"{table.name}: {sum(filled.values()):,} missing value(s) in {listed(list(filled))} were filled with the "
+            f"{table.name}: {sum(gaps.values()):,} missing value(s) in {listed(list(gaps))} were filled with the "
             f"{what} of the column"
         )
     for name, words in unknown.items() if later else ():
-        notes.append(f"{table.name}: {name!r} has {listed(words, 3)}, which has no column: counted as unknown")
-    return np.concatenate(blocks, axis=1)
+        if words:
+            notes.append(
+                f"{table.name}: {name!r} has {listed(list(words), 3)}, which has no column: counted as unknown"
+            )
 
 
 def announce_others(table: InputTable, known: Preprocessing, used: Collection[str], notes: list[str]) -> None:
@@ -159,9 +179,10 @@ def _learn_column(name: str, table: InputTable, columns: TableColumns) -> Column
     flags = booleans(column) if column.numbers is None else None
     numbers = column.numbers if flags is None else flags
     if numbers is not None and numbers.ndim == 2:
-        if np.isnan(numbers).all(axis=0).any():
+        means = _means(numbers)
+        if np.isnan(means).any():
             return "is empty"
-        fill = tuple(float(f"{value:.6g}") for value in np.nanmean(numbers, axis=0))
+        fill = tuple(float(f"{value:.6g}") for value in means)
         return ColumnRule(name, "vector", fill, entries=tuple(range(numbers.shape[1])))
     if numbers is not None:
         known = numbers[~np.isnan(numbers)]
@@ -250,9 +271,22 @@ def _absent(rule: ColumnRule, rows: int) -> np.ndarray:
     return rule.scaled(np.full((rows, len(rule.fill)), np.nan)).astype(np.float32)
 
 
+def _means(vectors: np.ndarray) -> np.ndarray:
+    """The mean of each entry of vectors [N, W], some rows at a time; NaN where an entry is missing in all of them."""
+    total, count = np.zeros(vectors.shape[1]), np.zeros(vectors.shape[1])
+    rows = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        block = vectors[start : start + rows]
+        total += np.nansum(block, axis=0, dtype=np.float64)
+        count += (~np.isnan(block)).sum(axis=0)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
 def _is_empty(column: Column) -> bool:
     if column.numbers is not None:
-        return bool(np.isnan(column.numbers).all())
+        rows = max(1, BLOCK_CELLS // max(1, column.numbers[:1].size))
+        starts = range(0, len(column.numbers), rows)
+        return all(np.isnan(column.numbers[start : start + rows]).all() for start in starts)
     return column.words == [] and column.unclear is None
 
 

@@ -48,7 +48,7 @@ def read(edges: Any, nodes_table: Any = None, columns: TableColumns | None = Non
     ends = table.columns[roles["source"]], table.columns[roles["target"]]
     weight = table.columns[roles["weight"]] if "weight" in roles else None
     if nodes is not None and "seen" in nodes[2]:
-        nodes[2]["seen"] = _with_roles(nodes[2]["seen"], roles)
+        nodes[2]["seen"] = with_roles(nodes[2]["seen"], roles)
     name = "edges" if is_frame(edges) else Path(edges).name.split(".")[0] or "edges"
     return build_graph(name, table.name, ends, weight, nodes, notes)
 
@@ -77,15 +77,37 @@ def _read_table(
         named = columns.names_of(roles)
         layout = find_layout(Path(source), roles, notes, columns.header, named, ids)
         name, names, read_columns = layout.path.name, layout.names, partial(read_delimited, layout)
+    found = find_columns(name, names, roles, columns, notes, layout)
+    return read_columns(kinds_of(names, found, columns), known_decimal(columns)), found
+
+
+def find_columns(
+    name: str,
+    names: Sequence[str],
+    roles: Sequence[str],
+    columns: TableColumns,
+    notes: list[str],
+    layout: Layout | None,
+) -> dict[str, str]:
+    """The column of every role that has one; ``layout`` is that of a table of text."""
     found = find_roles(name, names, roles, columns, notes, layout is None or layout.header)
     if layout is not None and not layout.header and "node_id" in roles and columns.features is None:
-        found = _last_as_label(found, layout, notes)
-    kinds: dict[str, Kind] = {} if "source" in roles else dict.fromkeys(names, "value")
+        return _last_as_label(found, layout, notes)
+    return found
+
+
+def kinds_of(names: Sequence[str], found: Mapping[str, str], columns: TableColumns) -> dict[str, Kind]:
+    """How each column that is read is read, by the roles that were found."""
+    kinds: dict[str, Kind] = {} if "source" in found else dict.fromkeys(names, "value")
     kinds |= {name: "word" for name in columns.word_columns if name in kinds}
     for role, column in found.items():
         kinds[column] = KINDS.get(role, "value")
-    before = None if columns.preprocessing is None else columns.preprocessing.decimal
-    return read_columns(kinds, columns.decimal or before), found
+    return kinds
+
+
+def known_decimal(columns: TableColumns) -> str | None:
+    """The sign before decimals, where the user or a description says it."""
+    return columns.decimal or (None if columns.preprocessing is None else columns.preprocessing.decimal)
 
 
 def describe_tables(sources: Sequence[Any], columns: TableColumns, notes: list[str]) -> Preprocessing:
@@ -115,7 +137,7 @@ def describe_tables(sources: Sequence[Any], columns: TableColumns, notes: list[s
     return encoded["seen"].preprocessing
 
 
-def _with_roles(seen: Seen, roles: Mapping[str, str]) -> Seen:
+def with_roles(seen: Seen, roles: Mapping[str, str]) -> Seen:
     """The same with the columns of the edge list, by which a later one is read."""
     assert seen.preprocessing is not None
     known = replace(seen.preprocessing, roles={**(seen.preprocessing.roles or {}), **roles})

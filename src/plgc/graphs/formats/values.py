@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal
@@ -45,6 +45,11 @@ class Column:
     decimal: str | None = None
     unclear: str | None = None
     example: str | None = None
+
+    def part(self, start: int, end: int) -> Column:
+        """Some consecutive rows of it."""
+        numbers = None if self.numbers is None else self.numbers[start:end]
+        return replace(self, numbers=numbers, codes=None if self.codes is None else self.codes[start:end])
 
     def coded(self) -> tuple[list[str], np.ndarray]:
         """The words and codes of a column that was read as ids or words."""
@@ -100,22 +105,44 @@ def column_of(values: Any, kind: Kind = "value") -> Column:
     if array.dtype.kind in "fiub" and array.ndim == 1:
         distinct, codes = np.unique(array, return_inverse=True)
         missing = np.isnan(distinct) if distinct.dtype.kind == "f" else np.zeros(len(distinct), bool)
-        kept = [_word(value) for value in distinct[~missing].tolist()]
+        kept = [word_of(value) for value in distinct[~missing].tolist()]
         return Column(codes=np.where(codes < len(kept), codes, -1), words=kept)
     if array.dtype.kind == "M" and array.ndim == 1 and kind == "value":
         return Column(numbers=days_of(array), dates=True)
     if array.ndim != 1 or array.dtype.kind not in "OUS":  # matrices of objects are not read
         return Column(codes=np.full(len(array), -1), words=None)
     coder = Coder(kind)
-    coder.add([None if value is None else _word(value) for value in array.tolist()])
+    coder.add([None if value is None else word_of(value) for value in array.tolist()])
     return coder.column()
+
+
+class Pieces:
+    """Arrays that come one after another and are joined at the end: here in memory, elsewhere on disk."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+
+    def append(self, array: np.ndarray) -> None:
+        """Add the next one."""
+        self.arrays.append(array)
+
+    def joined(self, dtype: type = np.float64) -> np.ndarray:
+        """All of them as one; of this type where there are none."""
+        return np.concatenate([np.zeros(0, dtype), *self.arrays])
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.arrays.clear()
+
+
+MakePieces = Callable[[], Pieces]
 
 
 class Numbers:
     """Collects numbers; it is given up where a cell is a word."""
 
-    def __init__(self) -> None:
-        self.parts: list[np.ndarray] | None = []
+    def __init__(self, pieces: MakePieces = Pieces) -> None:
+        self.parts: Pieces | None = pieces()
         self.pointed, self.grouped = False, True  # whether there are points; whether they may be between thousands
 
     def add(self, cells: Sequence[str]) -> None:
@@ -124,24 +151,27 @@ class Numbers:
             if self.grouped and "." in "".join(cells):
                 self.pointed = True
                 self.grouped = all("." not in cell or GROUPED.fullmatch(cell.strip()) for cell in cells)
-            numbers = numbers_of(cells)
-            self.parts = None if numbers is None else [*self.parts, numbers]
+            if (numbers := numbers_of(cells)) is not None:
+                self.parts.append(numbers)
+            else:
+                self.parts.clear()
+                self.parts = None
 
     def column(self) -> Column | None:
         """All numbers that were added; None where a cell was a word."""
-        return None if self.parts is None else Column(numbers=np.concatenate([np.zeros(0), *self.parts]))
+        return None if self.parts is None else Column(numbers=self.parts.joined())
 
 
 class Coder:
     """Collects words, with a number for each different one in the order in which they come."""
 
-    def __init__(self, kind: Kind = "value") -> None:
+    def __init__(self, kind: Kind = "value", pieces: MakePieces = Pieces) -> None:
         self.rows, self.most = 0, MAX_VALUES if kind == "value" else None
         self.missing = frozenset(("",)) if kind == "id" else MISSING
         self.known: defaultdict[str | None, int] = defaultdict()
         self.known.default_factory = self.known.__len__
         self.example: str | None = None
-        self.parts: list[np.ndarray] | None = []
+        self.parts: Pieces | None = pieces()
 
     def add(self, cells: Sequence[str | None]) -> None:
         """Add the next cells, None or empty where one is missing."""
@@ -153,6 +183,7 @@ class Coder:
         codes = (self.known[cell and cell.strip()] for cell in cells)
         self.parts.append(np.fromiter(codes, np.int64, len(cells)))
         if self.most is not None and len(self.known) > self.most + len(self.missing) + 1:
+            self.parts.clear()
             self.parts = None
             self.known.clear()
 
@@ -161,7 +192,7 @@ class Coder:
         kept = [word for word in self.known if word is not None and word.lower() not in self.missing]
         if self.parts is None or (self.most is not None and len(kept) > self.most):
             return Column(codes=np.full(self.rows, -1), words=None, example=self.example)
-        codes = np.concatenate([np.zeros(0, np.int64), *self.parts])
+        codes = self.parts.joined(np.int64)
         if len(kept) < len(self.known):
             number = {word: place for place, word in enumerate(kept)}
             codes = np.array([number.get(word, -1) for word in self.known], dtype=np.int64)[codes]  # pyright: ignore
@@ -245,7 +276,7 @@ def _simplified(array: np.ndarray) -> np.ndarray:
     return _object_array(values)
 
 
-def _word(value: Any) -> str:
+def word_of(value: Any) -> str:
     """A value as text; 3.0, which some libraries make of a 3 where another value is missing, as 3."""
     value = value.item() if isinstance(value, np.generic) else value
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from plgc.graphs.formats.values import MISSING, Column, Kind, column_of, days_of, numbers_of
+from plgc.graphs.formats.values import MISSING, Column, Kind, MakePieces, Pieces, column_of, days_of, numbers_of
 
 SPACES = " \u00a0\u202f'’"  # between thousands, whatever stands before decimals
 
@@ -29,8 +29,8 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?")
 class Written:
     """Collects the cells of a column that are no plain numbers; a reading is given up where a cell does not fit it."""
 
-    def __init__(self) -> None:
-        self.parts: dict[str, list[np.ndarray]] = {reading: [] for reading in READINGS}
+    def __init__(self, pieces: MakePieces = Pieces) -> None:
+        self.parts: dict[str, Pieces] = {reading: pieces() for reading in READINGS}
         self.unclear: str | None = None
 
     def add(self, cells: Sequence[str | None]) -> None:
@@ -41,7 +41,7 @@ class Written:
         for reading in list(self.parts):
             numbers = READINGS[reading](known)
             if numbers is None:
-                del self.parts[reading]
+                self.parts.pop(reading).clear()
             else:
                 self.parts[reading].append(numbers)
         if self.unclear is None and {",", "."} <= self.parts.keys():
@@ -55,7 +55,7 @@ class Written:
 
     def column(self, decimal: str | None) -> Column | None:
         """The column, read with this sign before decimals where two fit; None where it is neither numbers nor dates."""
-        readings = {reading: np.concatenate([np.zeros(0), *parts]) for reading, parts in self.parts.items()}
+        readings = {reading: parts.joined() for reading, parts in self.parts.items()}
         readings = {reading: numbers for reading, numbers in readings.items() if not np.isnan(numbers).all()}
         if "date" in readings:
             return Column(numbers=readings["date"], dates=True)
