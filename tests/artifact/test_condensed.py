@@ -403,8 +403,6 @@ def test_a_description_without_its_checksum_is_refused_and_one_of_schema_2_is_st
         load(tmp_path, changed(checksum=...))
     earlier = changed(checksum=..., schema=2, channels=..., ancestry=..., largest_share=...)
     assert_equal(load(tmp_path, earlier), condensed())
-        load(tmp_path, changed(checksum=..., schema=2, channels=..., ancestry=..., largest_share=...)), condensed()
-    )
 
 
 def test_a_file_of_schema_3_has_one_channel(tmp_path: Path) -> None:
