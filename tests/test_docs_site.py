@@ -102,6 +102,7 @@ def test_numbers_are_those_of_the_experiment_that_is_named(name: str) -> None:
     sections = {text.split(":")[0]: text for text in page("results").split("\n## ")}
     prose = re.sub(r"^```.*?^```$", "", page(name), flags=re.MULTILINE | re.DOTALL)
     prose = re.sub(r"<!-- measured\n.*?<!-- /measured -->", "", prose, flags=re.DOTALL)  # filled in from the records
+    prose = re.sub(r"\bPy\w+\s\d\.\d+", "", prose)  # versions
     for paragraph in prose.split("\n\n"):
         numbers = re.findall(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)", paragraph)
         named = [word for word in re.findall(r"`(\w+)`", paragraph) if word in known]

@@ -23,6 +23,8 @@ SCORE = re.compile(rf"^{NUMBER}(?: ± {NUMBER})?(?= \(n=|,|$)")
 DIFFERENCE = re.compile(rf"^{NUMBER} (?:\\?\[{NUMBER}, {NUMBER}\\?\]|\(one seed\))")
 PREFIXES = {", our head": "learned_", ", our head + plain parts": "parts_", ", learned part alone": "learned_"}
 LEVELS = ("backbone", "shots", "labels", "noise", "imbalance", "partition", "sources", "combine", "release", "variant")
+LEVELS += ("history", "year", "share")
+HISTORIES = re.compile(r"^([\w-]+) − ([\w-]+)(, learned part alone)?$")  # how two files of one row came about
 Values = dict[tuple[int, int], float]
 
 
@@ -70,9 +72,8 @@ class Recorded:
 
 def _shown(level: str, value: Any) -> str:
     if value is None:
-        return {"shots": "all", "labels": "all", "noise": "any", "partition": "any", "sources": "any"}.get(
-            level, "any" if level == "combine" else "-"
-        )
+        everywhere = ("noise", "partition", "sources", "combine", "history")
+        return "all" if level in ("shots", "labels") else "any" if level in everywhere else "-"
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -132,6 +133,13 @@ def test_scores_and_differences_of_the_results_page(name: str) -> None:
                 ours, factor = recorded.values(*place, row["method"].removesuffix(" − best control"), levels)
                 assert same_difference(cell, less_best(ours, _controls(recorded, place[0], levels)), factor), where
                 checked += 1
+            elif "history" in recorded.experiment.levels and (names := HISTORIES.match(row["method"])):
+                one, other = (
+                    recorded.values(*place, f"plgc{names[3] or ''}", levels | {"history": history})[0]
+                    for history in names.groups()[:2]
+                )
+                assert same_difference(cell, paired(one, other), 1.0), where
+                checked += 1
             elif row["method"].startswith("plgc − ") and not row["method"].endswith("of all"):
                 method = row["method"].removeprefix("plgc − ")
                 ways = [recorded.values(*place, method + suffix, levels) for suffix in ("", *PREFIXES)]
@@ -171,7 +179,10 @@ def _controls(recorded: Recorded, graph: str, levels: dict[str, str]) -> list[Va
     """The controls that have values; none depends on how the sources are cut and combined, nor on wrong labels."""
     found = []
     for control in CONTROLS:
-        loose = {level: "any" if level in ("partition", "sources", "combine") else v for level, v in levels.items()}
+        loose = {
+            level: "any" if level in ("partition", "sources", "combine", "history") else v
+            for level, v in levels.items()
+        }
         at_any_rate = {**loose, "noise": "any"} if "noise" in loose else loose
         tried = (recorded.values(graph, "-", control, levels)[0] for levels in (loose, at_any_rate))
         found += [values for values in tried if values][:1]

@@ -48,7 +48,7 @@ def refused(run: Any, message: str, *commands: list[Any]) -> None:
         (lambda h, t: h.update(source={"nodes": 0}), "source.nodes is 0"),
         (lambda h, t: h.update(hidden="key"), "'hidden' is unknown"),
         (lambda h, t: h.update(method="\x1b[2Jplgc"), "method is '\\x1b[2Jplgc'"),
-        (lambda h, t: t.update(features=t["features"].double()), "features are torch.float64"),
+        (lambda h, t: t.update(features=t["features"].double()), "features have exponents, but are torch.float64"),
     ],
 )
 def test_condensed_graphs(run: Any, graph: Path, artifact: Path, tmp_path: Path, change: Any, message: str) -> None:

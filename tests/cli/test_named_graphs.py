@@ -241,9 +241,9 @@ def test_parts_share_derived_features(run: Any, bare: Path, tmp_path: Path) -> N
 
 def test_a_table_joins_a_folder_of_sources(run: Any, tables: Path, tmp_path: Path) -> None:
     others = [save_npz(citation_graph(nodes=80, classes=2, features=4, seed=i), tmp_path / f"g{i}.npz") for i in (1, 2)]
-    assert run("condense", *others, "--nodes", 3, "-o", tmp_path / "all").code == 0
+    assert run("condense", *others, "--nodes", 3, "--no-private", "-o", tmp_path / "all").code == 0
     given = [tables / "edges.csv", "--nodes-table", tables / "nodes.csv"]
-    done = run("condense", *given, "--nodes", 4, "-o", tmp_path / "all", "--json")
+    done = run("condense", *given, "--nodes", 4, "--no-private", "-o", tmp_path / "all", "--json")
     assert [made["graph"] for made in done.result["artifacts"]] == ["edges"]
     listed = run("inspect", tmp_path / "all", "--json").result["sources"]
     assert [source["name"] for source in listed] == ["g1", "g2", "edges"]

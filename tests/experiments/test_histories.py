@@ -103,7 +103,9 @@ def test_a_file_of_noise_passes_as_shipped_and_fails_alone() -> None:
     graph = load_graph(citation_graph(nodes=900, classes=4, features=200), notice=False)
     graph.time = torch.arange(900) % 3 + 2010.0
     draws = [draw_growth(graph, 2011, first=2010, seed=seed) for seed in range(3)]
-    file = plgc.condense(draws[0].case.graph, nodes=30, seed=0, progress=False, settings=quick(64, rounds=3, epochs=10))
+    file = plgc.condense(
+        draws[0].case.graph, nodes=30, seed=0, settings=quick(64, rounds=3, epochs=10), dtype="float32"
+    )
     assert file.pseudo_labels is not None
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(file.pseudo_labels.shape, generator=generator)

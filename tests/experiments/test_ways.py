@@ -15,7 +15,7 @@ from plgc.experiments.columns import beside_default
 from plgc.experiments.figures import draw_figure
 from plgc.experiments.grid import Cell
 from plgc.experiments.spec import Experiment, parse_experiment
-from plgc.experiments.styles import ORDER, line_style
+from plgc.experiments.styles import METHODS, line_style
 from plgc.experiments.summary import summarise
 from plgc.experiments.tables import make_table, to_csv
 
@@ -163,7 +163,7 @@ def test_links_have_our_pair_head_in_every_way(records: list[dict[str, Any]]) ->
 
 
 def test_methods_differ_in_colour_and_in_marker() -> None:
-    styles = [line_style(method) for method in ORDER]
+    styles = [line_style(method) for method in METHODS]
     assert len({style["color"] for style in styles}) == len(styles)
     assert len({(style["marker"], style["markerfacecolor"] == "white") for style in styles}) == len(styles)
 

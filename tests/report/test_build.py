@@ -131,7 +131,7 @@ def test_without_a_graph(ours: Path, noisy: Path) -> None:
     assert "The file tells who was in the graph" in found.text
     assert "(--min-cluster) changes nothing" in found.text
     found = read_page(build_report([noisy]))
-    assert "Noise was measured against" in found.text
+    assert "How much noise hides depends on the graph" in found.text
     assert "The file has no training curves" in found.text
     assert "another run gives other bytes" in found.text
     assert "--clip 1 --noise 0.05" in found.text

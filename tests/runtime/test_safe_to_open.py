@@ -28,6 +28,8 @@ RESTRICTED = {
 WRITERS = {
     "runtime/provenance.py",  # into /proc
     "experiments/records.py",  # adds lines, and skips those that were cut short
+    "graphs/formats/npy.py",  # features, block by block, into a folder that is renamed when it is whole
+    *(f"graphs/store/{name}.py" for name in ("edges", "nodes", "numbering", "runs", "spill")),  # likewise
 }
 QUICK = CondenseSettings(
     plain=PLAIN,

@@ -172,5 +172,5 @@ def stored_counts(folder: Path) -> dict[str, Any]:
 
     from plgc.graphs.formats.arrays import read_meta
 
-    meta = read_meta({"meta": np.load(folder / "meta.npy")})
+    meta = read_meta({"meta": np.load(folder / "meta.npy", allow_pickle=False)})
     return {key: meta.get(key) for key in ("name", "nodes", "edges", "features", "classes")}

@@ -61,7 +61,7 @@ def merge(
         >>> import plgc
         >>> from plgc.graphs import citation_graph
         >>> graphs = [citation_graph(nodes=100, classes=3, features=60, seed=seed) for seed in (0, 1)]
-        >>> made = plgc.condense_sources(graphs, "both", nodes=6, names=["east", "west"])
+        >>> made = plgc.condense_sources(graphs, "both", nodes=6, names=["east", "west"], private=False)
         >>> one = plgc.merge(plgc.load_sources("both"), nodes=8)
         >>> one.num_nodes <= 8, int(one.counts.sum()), len(one.ancestry[-1].parents)
         (True, 200, 2)

@@ -31,6 +31,7 @@ from plgc.graphs.width import check_width
 from plgc.method.condense import condense
 from plgc.method.release import Release, privatise
 from plgc.method.settings import CondenseSettings
+from plgc.method.update import RELEASED
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import check_device, cpu_threads
 from plgc.runtime.progress import Progress, nested, shown
@@ -137,9 +138,8 @@ def settings_of(condensed: CondensedGraph) -> CondenseSettings:
             f"the file does not say with which {', '.join(missing)} it was made, so files of halves cannot be made in "
             "the same way: condense the graph again"
         )
-    changed = ("clip", "noise")  # of the release, and no settings of the method
     try:
-        return CondenseSettings.from_dict({k: v for k, v in condensed.settings.items() if k not in changed})
+        return CondenseSettings.from_dict({k: v for k, v in condensed.settings.items() if k not in RELEASED})
     except (AttributeError, KeyError, TypeError) as error:  # a forged file
         raise ArtifactError(f"the file's settings are damaged ({error}): condense the graph again") from error
 

@@ -46,6 +46,8 @@ _METHODS = {
     "random_encoder": ("#777777", "3", ":"),
     "raw_features": ("#999999", "1", "-."),
     "plain_parts": ("#666666", "4", "-"),
+}
+_HISTORIES = {
     "anew": ("#0072b2", "s", "-"),
     "updated": ("#d55e00", "o", "-"),
     "only-new": ("#009e73", "^", "-"),
@@ -54,13 +56,14 @@ _METHODS = {
     "forgotten": ("#d55e00", "o", "-"),
     "old": ("#882255", "X", "--"),
 }
-ORDER = tuple(_METHODS)  # of a legend
+METHODS = tuple(_METHODS)
+ORDER = (*METHODS, *_HISTORIES)  # of a legend
 _OTHER = ("#dd5566", "p", "-")
 
 
 def line_style(method: str, other_preset: bool = False) -> dict[str, Any]:
     """What matplotlib needs to draw a method's line."""
-    colour, marker, line = _METHODS.get(method, _OTHER)
+    colour, marker, line = (_METHODS | _HISTORIES).get(method, _OTHER)
     hollow = other_preset or marker.endswith("w")
     style = {"color": colour, "marker": marker[0], "linestyle": "--" if other_preset else line}
     return style | {"markerfacecolor": "white" if hollow else colour}

@@ -160,9 +160,9 @@ class NodeIds:
     @staticmethod
     def load(folder: Path) -> NodeIds:
         """Read what :meth:`save` wrote."""
-        keys, order = np.load(folder / "keys.npy"), np.load(folder / "order.npy")
+        keys, order = (_stored(folder / f"{name}.npy") for name in ("keys", "order"))
         if (folder / "second.npy").exists():
-            return NodeIds(keys, np.load(folder / "second.npy"), order)
+            return NodeIds(keys, _stored(folder / "second.npy"), order)
         span = int(keys[-1]) - int(keys[0]) + 1 if len(keys) else 0
         if not 0 < span <= SPARE * len(keys):
             return NodeIds(keys, None, order)
@@ -197,3 +197,7 @@ def check_lengths(text: np.ndarray) -> None:
     if length.max(initial=0) > MAX_NAME:
         longest = str(text[int(length.argmax())])
         raise GraphError(f"node_ids: {longest[:20]!r}… has {len(longest)} characters, the limit is {MAX_NAME}")
+
+
+def _stored(path: Path) -> np.ndarray:
+    return np.load(path, allow_pickle=False)
