@@ -45,8 +45,8 @@ def merge(
     Args:
         condensed: what :func:`plgc.load_sources` opened. They may differ in size, seed, encoders and package version,
             but not in their features.
-        nodes: K, at most the rows of all sources, which is the default. Groups that are too small for ``min_cluster``
-            are merged, so that fewer may be left.
+        nodes: K; by default, and at most, the rows of all sources. Groups that are too small for ``min_cluster`` are
+            merged, so that fewer may be left.
         seed: of the networks, and of the start of the groups.
         device: where to compute.
         progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
@@ -125,11 +125,10 @@ def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> lis
             f"the rows of the condensed graphs stand for {total} nodes, and their graphs are said to have "
             f"{_sizes(sources)['nodes']}: that cannot be. Condense the graphs again"
         )
-    rows = sum(source.num_nodes for source in sources)
     if nodes is None and len(sources) == 1:
         raise SettingError("one condensed graph is given, and no number of nodes: there is nothing to merge")
-    if nodes is not None and not 2 <= nodes <= rows:
-        raise SettingError(f"nodes is {nodes}: the condensed graphs have {rows} rows in all, so ask for 2 to {rows}")
+    if nodes is not None and nodes < 2:
+        raise SettingError(f"nodes is {nodes}: a condensed graph has at least 2")
     return parents
 
 
