@@ -115,9 +115,9 @@ def test_a_disk_that_fills_up(
 def test_memory_and_disk_are_checked_first(
     source: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SettingError, match=r"memory is 100 MiB: .* needs at least 401 MiB \(--memory 401MiB\)"):
+    with pytest.raises(SettingError, match=r"memory is 100 MiB: .* needs at least 433 MiB \(--memory 433MiB\)"):
         store(source, tmp_path / "made", memory="100MiB")
-    store(source, tmp_path / "enough", memory="401MiB")
+    store(source, tmp_path / "enough", memory="433MiB")
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5000}))
     with pytest.raises(SettingError, match=r"storing this graph takes up to .* bytes of disk, 5,000 are free"):
         store(source, tmp_path / "made")

@@ -261,7 +261,7 @@ out, address = sys.argv[1:3]
 if __name__ == "__main__":
     plgc.condense_sources(
         sys.argv[3:], out, nodes=6, settings=quick(16, hidden=16, rounds=1, epochs=2), engine="ray", address=address,
-        workers=1,
+        workers=1, private=False,
     )
 """
 

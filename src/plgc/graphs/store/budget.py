@@ -12,7 +12,7 @@ from pathlib import Path
 from plgc.runtime.errors import SettingError
 
 MIB = 1 << 20
-BASE = 320 * MIB  # the interpreter and its libraries
+BASE = 352 * MIB  # the interpreter and its libraries
 BLOCKS = 64 * MIB  # the rows that are looked at, in all forms they take
 LEAST_SORT = 16 * MIB  # what edges are sorted in
 A_NODE = 56  # bytes: labels, one column, copies of it while its quartiles are found; or ids, hashes and their order
