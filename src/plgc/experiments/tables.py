@@ -22,6 +22,7 @@ from plgc.runtime.text import csv_cell, markdown_cell
 
 COSTS = {  # a record's costs: their heading, and the unit they are shown in
     "condense_seconds": ("condensing, s", 1.0),
+    "condense_cpu_seconds": ("condensing, CPU-s", 1.0),
     "learn_seconds": ("learning, s", 1.0),
     "condense_peak_memory_bytes": ("peak, MB", 1e6),
     "bytes": ("file, kB", 1e3),

@@ -54,9 +54,13 @@ def compared(experiment: Experiment, rows: Sequence[SummaryRow]) -> Iterator[Com
 
 
 def within_notes(experiment: Experiment, rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """A sentence for every comparison and way of scoring: in how many cells it holds, the mean and the worst."""
+    """A sentence for every comparison and way of scoring: in how many cells it holds, the mean and the worst.
+
+    Points are of the experiment's own metric: of others nothing is said.
+    """
     groups: dict[tuple[Within, str], list[Compared]] = {}
-    for found in compared(experiment, rows):
+    own = [row for row in rows if row.metric == experiment.metric_of(row.graph)]
+    for found in compared(experiment, own):
         groups.setdefault((found.within, found.row.way), []).append(found)
     for (within, way), members in groups.items():
         means = [one.difference.mean for one in members]
