@@ -8,7 +8,7 @@ from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
 from plgc.experiments.compare import covers
-from plgc.experiments.rows import ALONE, PROTOCOL, PUBLISHED, WAYS, SummaryRow, level_name, way_name
+from plgc.experiments.rows import ALONE, OWN_WAYS, PROTOCOL, PUBLISHED, WAYS, SummaryRow, level_name, way_name
 from plgc.graphs.catalog import title
 from plgc.rivals.methods import METHODS
 
@@ -41,10 +41,12 @@ def panels(rows: Sequence[SummaryRow], across: str) -> list[list[Panel]]:
         ]
         name = ", ".join([title(graph), *([] if nodes is None else [f"{nodes} nodes"]), *apart])
         ways = [way for way in WAYS if any(row.way == way and not METHODS[row.method].presets for row in members)]
-        if any(row.level(LINES) is not None and row.way == ALONE for row in members):
+        ours = any(row.level(LINES) is not None and row.way == ALONE for row in members)
+        if ours:
             ways = [PUBLISHED, ALONE]  # the learned part alone tells whether a file is worth anything
         ways = ways if len(ways) > 1 else [PUBLISHED]
-        titles = {way: f"{name}: {way_name(way, members[0].task)}" if len(ways) > 1 else name for way in ways}
+        words = OWN_WAYS if ours else {way: way_name(way, members[0].task) for way in ways}
+        titles = {way: f"{name}: {words[way]}" if len(ways) > 1 else name for way in ways}
         found.append([Panel(titles[way], tuple(row for row in members if _scored(row, way))) for way in ways])
     return found
 

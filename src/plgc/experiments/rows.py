@@ -18,6 +18,7 @@ ANY = ("noise", "partition", "sources", "combine", "history")  # a row without a
 # its embedding alone, and our head on its embedding with X, ÂX and Â²X beside it (ours as shipped is that already).
 PUBLISHED, ALONE, PARTS = "", "learned", "parts"
 WAYS = {PUBLISHED: "as published", ALONE: "our head", PARTS: "our head + plain parts"}
+OWN_WAYS = {PUBLISHED: "as shipped", ALONE: "learned part alone"}  # of our method
 OURS = "plgc"
 
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from plgc.experiments.differences import Difference, less_best
 from plgc.experiments.numbers import signed, unit
-from plgc.experiments.rows import ALONE, PROTOCOL, PUBLISHED, SummaryRow
+from plgc.experiments.rows import ALONE, OWN_WAYS, PROTOCOL, SummaryRow
 from plgc.experiments.spec import Experiment, Within
-
-WORDS = {PUBLISHED: "as shipped", ALONE: "learned part alone"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Compared:
     @property
     def name(self) -> str:
         """What a table calls it."""
-        alone = f", {WORDS[ALONE]}" if self.row.way == ALONE else ""
+        alone = f", {OWN_WAYS[ALONE]}" if self.row.way == ALONE else ""
         return f"{self.within.history} − {self.within.of}{alone}"
 
 
@@ -44,7 +42,7 @@ def compared(experiment: Experiment, rows: Sequence[SummaryRow]) -> Iterator[Com
     known = {_key(row): row for row in rows if row.values}
     for within in experiment.within:
         for row in known.values():
-            if row.level("history") != within.history or row.way not in WORDS:
+            if row.level("history") != within.history or row.way not in OWN_WAYS:
                 continue
             other = (*row.protocol[:place], within.of, *row.protocol[place + 1 :])
             base = known.get(_key(row, other))
@@ -65,7 +63,7 @@ def within_notes(experiment: Experiment, rows: Sequence[SummaryRow]) -> Iterator
     for (within, way), members in groups.items():
         means = [one.difference.mean for one in members]
         form = unit(experiment, members[0].row.metric)
-        asked = f"{within.history} within {within.points:g} of {within.of}, {WORDS[way]}"
+        asked = f"{within.history} within {within.points:g} of {within.of}, {OWN_WAYS[way]}"
         reached = f"in {sum(one.holds for one in members)} of {len(members)} cell(s)"
         mean, worst = signed(statistics.fmean(means), form), signed(min(means), form)
         yield f"{asked}: {reached}, {mean} on average, {worst} at worst"
