@@ -20,7 +20,8 @@ from plgc.method.warm import Known, start_from
 class Condensation:
     """The result of the alternation: encoders θ', pseudo-labels Ỹ and, unless stage II is left out, features X'.
 
-    ``share`` is the largest part of a published mean or difference that one node gives; None where nothing bounds it.
+    ``share`` is how far one node moves a published number, at most, in standard deviations of that number's noise; None
+    where nothing bounds it.
     """
 
     stage: StageOne
@@ -38,6 +39,7 @@ def alternate(
     *,
     stage_two: bool = True,
     known: Known | None = None,
+    secret: str = "",
 ) -> Condensation:
     """Learn K pseudo-labels and synthesise the nodes whose embeddings they are.
 
@@ -51,6 +53,7 @@ def alternate(
         run: the curves, where to resume, and where to report and save.
         stage_two: False trains the encoders alone, as a reference to compare with.
         known: what stage I starts from; None to start from the seed alone.
+        secret: what the noise of a private release is drawn from.
     """
     rules, curves = settings.pseudo_labels, run.curves
     every_round = settings.synthesis.every_round
@@ -75,9 +78,11 @@ def alternate(
             labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
         if stage_two and last and settings.private:
-            run.report("stage II: what differs by more than chance")
+            run.report("stage II: contrasts over all nodes, with noise")
             embedding = embed(stage, graph.inputs)
-            features, labels, share = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
+            features, labels, share = release_privately(
+                graph.inputs, embedding, labels, stage.blocks, stage.channels, secret
+            )
             return Condensation(stage, labels, features, share)
         if stage_two and (last or every_round):
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from torch_geometric.data import Data
 
@@ -102,25 +104,28 @@ def condense_bare(
     check_words(bare.seen.preprocessing, settings.min_cluster)
     scaling = resolve_scaling(bare.x, settings.scaling)
     used = settings if known is None else warm_settings(settings)
-    digest = fingerprint(bare) if release.fingerprint or given.checkpoint is not None else None
+    digest = fingerprint(bare) if release.fingerprint or settings.private or given.checkpoint is not None else None
     with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
         budget = compute.budget
         inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
         core = bare.core_mask
         core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
         batch = None if budget is None else batch_size(inputs, count, settings, budget)
+        made_from: dict[str, Any] = {
+            "graph": digest,
+            "core": None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
+            "nodes": count,
+            "seed": seed,
+            "settings": settings.to_dict(),
+            **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
+        }
         file = checkpoint_in(
             given.checkpoint,
             method="plgc",
-            graph=digest,
-            core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
-            nodes=count,
-            seed=seed,
-            settings=settings.to_dict(),
+            **made_from,
             device=compute.device,
             threads=threads,
             **({} if batch is None else {"batch": batch}),
-            **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
         )
         run = Run(used.pseudo_labels, report, file)
         if batch is not None:
@@ -128,7 +133,7 @@ def condense_bare(
         training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
         if known is not None and known.stands_in:
             training = stand_in(training, known.condensed)
-        made = alternate(training, count, used, seed, run, known=known)
+        made = alternate(training, count, used, seed, run, known=known, secret=json.dumps(made_from, sort_keys=True))
         assert made.features is not None
     file.discard()
     condensed = CondensedGraph(

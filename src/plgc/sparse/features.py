@@ -173,6 +173,17 @@ def mean_rows(x: Features, weights: Tensor) -> Tensor:
     return weights.t() @ x
 
 
+def squared_sums(x: Features, weights: Tensor) -> Tensor:
+    """``weightsᵀ X²``, X squared element by element, for weights [N, K], without making a sparse or stored X dense."""
+    if isinstance(x, SparseFeatures):
+        turned = x.transpose
+        squares = csr(turned.crow_indices(), turned.col_indices(), turned.values().square(), tuple(turned.shape))
+        return multiply(squares, weights).t().contiguous()
+    if isinstance(x, StoredFeatures):
+        return _total(weights[start : start + len(rows)].t() @ rows.square() for start, rows in x.blocks())
+    return weights.t() @ x.square()
+
+
 def feature_rows(x: Features, nodes: Tensor) -> Features:
     """Rows of X, as sparse as it is."""
     if isinstance(x, SparseFeatures):

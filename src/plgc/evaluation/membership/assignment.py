@@ -37,7 +37,7 @@ def assignment_scores(condensed: CondensedGraph, inputs: Inputs, embedding: Tens
     rows = Combinations(inputs)
     target = condensed.features.to(inputs.device, torch.float32)
     share = min(1.0, int(condensed.counts.sum()) / inputs.num_nodes)
-    reach = _guessed_reach(condensed, inputs, embedding, share)
+    reach = guessed_reach(condensed, inputs, embedding, share)
 
     def normal(members: Tensor) -> Tensor:
         """((V Vᵀ) ∘ (X Xᵀ)) m, without either product."""
@@ -50,7 +50,7 @@ def assignment_scores(condensed: CondensedGraph, inputs: Inputs, embedding: Tens
     return (found * diagonal.sqrt()).double().cpu()
 
 
-def _guessed_reach(condensed: CondensedGraph, inputs: Inputs, embedding: Tensor, share: float) -> Tensor:
+def guessed_reach(condensed: CondensedGraph, inputs: Inputs, embedding: Tensor, share: float) -> Tensor:
     """V, [N, K]: what every candidate would contribute to each x'_k (:func:`plgc.method.stage_two.reach`)."""
     assert condensed.pseudo_labels is not None
     similar = embedding @ condensed.pseudo_labels.to(embedding).t()

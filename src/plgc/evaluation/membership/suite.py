@@ -28,6 +28,7 @@ from plgc.evaluation.membership.shadows import (
     normal_scores,
     standardised,
 )
+from plgc.evaluation.membership.tracing import tracing_scores
 from plgc.evaluation.membership.unique import coverage_scores
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.check import node_count
@@ -154,6 +155,7 @@ def gather_evidence(condensed: CondensedGraph, inputs: Inputs, *, seed: int = 0)
         embedded = Combinations(Inputs(embedding, inputs.adjacency))
         scores |= _inverted("inversion_pseudo_labels", condensed.pseudo_labels, embedded, condensed.counts, DENSE_STEPS)
         scores["assignment_fit"] = assignment_scores(condensed, inputs, embedding)
+        scores["tracing"] = tracing_scores(condensed, inputs, embedding)
     close, nearest = distance_scores(condensed, inputs, embedding, synthetic)
     scores |= close
     ranks = torch.stack([normal_scores(score) for score in scores.values()], dim=1)
