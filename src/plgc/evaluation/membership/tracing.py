@@ -15,7 +15,8 @@ from torch import Tensor
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.evaluation.membership.assignment import guessed_reach
-from plgc.method.private import TINY, centred, cluster_spread
+from plgc.method.contrasts import centred, cluster_spread
+from plgc.method.noise import TINY
 from plgc.sparse.features import mean_rows, squared_sums, times
 from plgc.sparse.inputs import Inputs
 
