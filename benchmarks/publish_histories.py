@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plgc.experiments.differences import Difference, verdict
+from plgc.experiments.levels import PRIVATE
 from plgc.experiments.numbers import spread, unit, with_interval
 from plgc.experiments.rows import PUBLISHED, SummaryRow
 from plgc.experiments.summary import summarise
@@ -52,7 +53,7 @@ def _costs(results: Results) -> Iterator[str]:
 
 
 def _place(cell: dict[str, Any], history: str | None) -> tuple[Any, ...]:
-    named = (cell.get(name) for name in ("graph", "method", "nodes", "preset", "seed", "year", "share"))
+    named = (cell.get(name) for name in ("graph", "method", "nodes", "preset", "seed", "release", "year", "share"))
     return (*named, history)
 
 
@@ -66,18 +67,24 @@ def _attacks(results: Results) -> Iterator[str]:
         rows = [row for row in summarise(experiment, records, name) if row.values and row.way == PUBLISHED]
         form = unit(experiment, name)
         for one in compared(experiment, rows):
-            place = one.row.graph, one.row.level("share")
+            place = one.row.graph, *_drawn(one.row)
             mean = statistics.fmean(one.row.values.values())
             if place not in strongest or mean > strongest[place][0]:
                 strongest[place] = mean, name, one.row, one.difference
-                old = [row for row in rows if (row.graph, row.level("share"), row.level("history")) == (*place, "old")]
+                old = [row for row in rows if (row.graph, *_drawn(row), row.level("history")) == (*place, "old")]
                 others[place] = spread(old[0].values.values(), form) if old else "-"
     for place, (_, name, row, less) in strongest.items():
         form = unit(experiment, name)
         guessed = Difference("guessing", {draw: value - GUESSING for draw, value in row.values.items()})
+        files = ", private files" if place[2] == PRIVATE else ""
         yield (
-            f"- {title(place[0])}, {100 * place[1]:g} % forgotten, the attack strongest on the file that forgot them "
-            f"(`{name.removeprefix('auc_')}`): AUC {spread(row.values.values(), form)}, less {GUESSING} "
+            f"- {title(place[0])}, {100 * place[1]:g} % forgotten{files}, the attack strongest on the file that forgot "
+            f"them (`{name.removeprefix('auc_')}`): AUC {spread(row.values.values(), form)}, less {GUESSING} "
             f"{with_interval(guessed, form)} ({verdict(guessed)}), less `{less.other}` {with_interval(less, form)} "
             f"({verdict(less)}); on the old file {others[place]}."
         )
+
+
+def _drawn(row: SummaryRow) -> tuple[Any, ...]:
+    """The share that leaves, and which files."""
+    return row.level("share"), row.level("release")

@@ -19,7 +19,7 @@ ROWS = (
     ("update", "The whole graph as it is now, and the old file: training starts from what the file knows."),
     ("update --only-new", "Only what arrived, and its old neighbours: the file stands in for the rest."),
     ("merge", "Files alone, no graph: one output space, counts added up."),
-    ("forget", "Nodes and their edges leave. What remains is condensed, starting from the old file."),
+    ("forget", "Nodes and their edges leave. What remains is condensed in short, as the old file's settings say."),
 )
 
 

@@ -43,6 +43,12 @@ def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def lenient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little differs by six standard errors among so few nodes."""
+    monkeypatch.setattr("plgc.method.private.THRESHOLD", 0.5)
+
+
 def a_cell(**values: Any) -> Cell:
     given: dict[str, Any] = {"graph": "tiny", "method": "plgc", "preset": "default", "nodes": 24, "seed": 1}
     given["task"] = "growing"
@@ -165,12 +171,46 @@ def test_forgetting_is_recorded_beside_condensing_again(growing: Path) -> None:
     assert len({record["artifact_sha256"] for record in run.values()}) == 3
 
 
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize("history", ["anew", "updated", "only-new", "never"])
+def test_private_files_are_updated_as_private_ones(growing: Path, history: str) -> None:
+    record = run_cell(a_cell(history=history, year=2012, release="private"), options_in(growing))
+    assert record["settings"]["private"]
+    assert record["cell"]["release"] == "private"
+
+
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize("history", ["anew", "forgotten", "old"])
+def test_private_files_forget_as_private_ones(growing: Path, history: str) -> None:
+    graph = load_graph("tiny", notice=False)
+    graph.train_mask, graph.val_mask, graph.test_mask = (torch.arange(240) % 6 == place for place in range(3))
+    save_npz(graph, growing / "data" / "tiny.npz")
+    cell = a_cell(task="forgetting", history=history, share=0.1, release="private")
+    assert run_cell(cell, options_in(growing))["settings"]["private"]
+
+
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize("history", ["whole", "heads", "merged"])
+def test_private_files_merge_to_a_private_one(growing: Path, history: str) -> None:
+    cell = a_cell(task="node", history=history, parts=3, partition="random", release="private")
+    assert run_cell(cell, options_in(growing))["settings"]["private"]
+
+
+def test_releases_that_a_task_does_not_have_are_refused() -> None:
+    experiment = load_experiment("merging")
+    with pytest.raises(SettingError, match=r"release is 'noise-0\.1': node has open, private"):
+        replace(experiment, levels={**experiment.levels, "release": ("noise-0.1",)})
+    with pytest.raises(SettingError, match="release is 'open': membership has default"):
+        replace(load_experiment("membership"), levels={"release": ("open",)})
+
+
 def test_every_experiment_runs_its_controls_once_and_its_histories_apart() -> None:
     for name in ("growing", "merging", "forgetting"):
         planned = list(cells(narrow(load_experiment(name), Choice(seeds=1))))
-        assert {cell.history is None for cell in planned if cell.method != "plgc"} == {True}
+        assert {(cell.history, cell.release) for cell in planned if cell.method != "plgc"} == {(None, None)}
         groups = groups_of([cell for cell in planned if cell.method == "plgc"])
-        assert all(len({cell.history for cell in group}) == 1 for group in groups)
+        assert all(len({(cell.history, cell.release) for cell in group}) == 1 for group in groups)
+        assert {cell.release for group in groups for cell in group} == {"open", "private"}
     chosen = narrow(load_experiment("growing"), Choice(seeds=1, year=(2012, 2013)))
     assert {cell.year for cell in cells(chosen)} == {2012, 2013}
 
@@ -206,6 +246,10 @@ def test_a_table_says_where_a_claim_holds_in_both_ways() -> None:
     assert "only-new within 1.5 of anew, as shipped: in 1 of 2 cell(s)" in text
     line = next(line for line in text.splitlines() if "updated − anew " in line)
     assert "-0.4 [-0.4, -0.4]" in line
+    private = [{**record, "cell": {**record["cell"], "release": "private"}} for record in records[:-6]]
+    both = to_text(make_table(experiment, [*records, *private]))
+    assert "updated within 0.5 of anew, as shipped, private files: in 2 of 2 cell(s)" in both
+    assert "updated within 0.5 of anew, as shipped: in 2 of 2 cell(s)" in both
     figure = draw_curves(experiment, records)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert [title.partition(": ")[2] for title in titles] == ["as shipped", "learned part alone"]

@@ -40,6 +40,15 @@ def test_what_is_added_is_read_back(path: Path) -> None:
     ]
 
 
+def test_files_with_a_history_were_open_before_there_were_private_ones(path: Path) -> None:
+    updated = replace(CELL, history="updated")
+    for cell in (CELL, updated, replace(updated, release="private")):
+        append_record(path, make_record(cell))
+    found = read_records([path])
+    assert [record["cell"]["release"] for record in found] == [None, "open", "private"]
+    assert [identity(record) for record in found][1] == replace(updated, release="open").identity()
+
+
 @pytest.mark.parametrize("full", ["at once", "half-way"])
 def test_a_full_disk_costs_the_new_record_alone(path: Path, full: str, monkeypatch: pytest.MonkeyPatch) -> None:
     append_record(path, make_record())

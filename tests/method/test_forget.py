@@ -47,6 +47,21 @@ def test_what_is_forgotten_is_not_told(
     assert plgc.forget(earlier, demo_graph, GONE).ancestry == less.ancestry
 
 
+def test_the_same_bytes_whoever_has_left(whole: plgc.CondensedGraph, demo_graph: Data) -> None:
+    other = demo_graph.clone()
+    x = demo_graph.x.to_dense().clone()
+    x[GONE] = x[GONE].roll(1, dims=0).flip(1)
+    other.x = x.to_sparse_csr() if demo_graph.x.layout == torch.sparse_csr else x
+    source, target = demo_graph.edge_index
+    other.edge_index = demo_graph.edge_index[:, ~(GONE[source] ^ GONE[target])]
+    known = plgc.condense(other, nodes=20, seed=3, settings=SMALL)
+    assert known.to_bytes() != whole.to_bytes()
+    less = plgc.forget(whole, demo_graph, GONE)
+    assert plgc.forget(known, other, GONE).to_bytes() == less.to_bytes()
+    assert less.settings == whole.settings
+    assert len(less.curves["pseudo_label_loss"]) == 5  # of 20 that condensing takes
+
+
 def test_a_word_of_removed_nodes_alone_is_gone(demo_graph: Data) -> None:
     x = demo_graph.x.to_dense().clone()
     x[:, 7] = GONE.float()
@@ -81,7 +96,7 @@ def test_derived_features_are_derived_again(demo_graph: Data) -> None:
     graph = plgc.load_graph(
         Data(edge_index=demo_graph.edge_index, num_nodes=600), features="fastrp:16", features_seed=2, notice=False
     )
-    remaining, _ = without(bare_graph(graph), GONE)
+    remaining = without(bare_graph(graph), GONE)
     expected = plgc.load_graph(
         Data(edge_index=remaining.edge_index, num_nodes=540), features="fastrp:16", features_seed=2, notice=False
     )

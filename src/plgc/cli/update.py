@@ -94,7 +94,7 @@ def forget(
     ],
     output: Output,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Condense what remains from nothing: at full cost, the same bytes.")
+        bool, typer.Option("--exact", help="Take all epochs: the same bytes, and cost, as condensing what remains.")
     ] = False,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Take a file without a fingerprint, where its counts agree.")

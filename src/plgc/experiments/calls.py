@@ -54,6 +54,7 @@ def condense_calls(cell: Cell, case: Case, store: Path | None = None) -> tuple[l
                 _seed(cell, i),
                 cell.preset,
                 minimum,
+                private=cell.private,
             )
             for i, name in enumerate(family)
             if name in kept
@@ -61,21 +62,23 @@ def condense_calls(cell: Cell, case: Case, store: Path | None = None) -> tuple[l
     if cell.parts is None or cell.partition == "none":
         minimum = minimum if cell.parts else None
         own = None if cell.variant is None else VARIANTS[cell.variant].settings
-        return [CondenseCall(cell.method, case.seen, given, cell.nodes, cell.seed, cell.preset, minimum, own)], None
+        how = (cell.nodes, cell.seed, cell.preset, minimum, own, cell.private)
+        return [CondenseCall(cell.method, case.seen, given, *how)], None
     if given is not None and cell.noise is None:
         raise SettingError("several sources with labels are compared under a rate of wrong ones: name a noise level")
-    how, _, alpha = (cell.partition or "random").partition("-")
-    if how == "metis":
+    cut, _, alpha = (cell.partition or "random").partition("-")
+    if cut == "metis":
         part = cut_once(store, case.seen, cell.parts, cell.seed)
     else:
-        part = partition_nodes(case.seen, cell.parts, how, seed=cell.seed, alpha=float(alpha or 1))
+        part = partition_nodes(case.seen, cell.parts, cut, seed=cell.seed, alpha=float(alpha or 1))
     graphs = cut_parts(case.seen, part)
     calls = []
     for place, nodes in enumerate(share_nodes(cell.nodes, [node_count(graph) for graph in graphs])):
         graph, seed = graphs[place], _seed(cell, place)
         # Labels of each part are flipped by themselves.
         labels = None if given is None else training_labels(graph, noise=cell.noise or 0.0, seed=seed)
-        calls.append(CondenseCall(cell.method, graph, labels, nodes, seed, cell.preset, minimum))
+        how = (nodes, seed, cell.preset, minimum)
+        calls.append(CondenseCall(cell.method, graph, labels, *how, private=cell.private))
     assert case.seen.edge_index is not None
     return calls, 200 * cut_edges(case.seen.edge_index, part) / case.seen.edge_index.shape[1]
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from plgc.evaluation.over_seeds import CONTROLS
-from plgc.experiments.levels import require
+from plgc.experiments.levels import PRIVATE, require
 from plgc.experiments.spec import CostlyPart, Experiment, GraphPlan
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
@@ -56,6 +56,11 @@ class Cell:
     def protocol(self) -> Protocol:
         """What is the same for every method."""
         return Protocol(self.task, self.shots, self.labels, self.noise, self.imbalance, self.inductive)
+
+    @property
+    def private(self) -> bool | None:
+        """Whether its files are private, and those that they come from; None for what the preset says."""
+        return True if self.release == PRIVATE else None
 
     @property
     def label_seeds(self) -> tuple[int, ...]:
@@ -224,7 +229,7 @@ def _unused_levels(method: str, task: str, setting: Mapping[str, Any]) -> set[st
     if label_free or (task == "link" and not (entry.supervised and entry.condenses)):
         unused.add("noise")  # no label is read before the clean ones
     if not entry.condenses:
-        unused |= {"partition", "sources", "combine", "history"}
+        unused |= {"partition", "sources", "combine", "release", "history"}
     if setting.get("partition") == "none":
         unused.add("combine")
     return unused

@@ -35,7 +35,8 @@ def grown_file(cell: Cell, shared: SharedGraph, once: Once) -> Condensation:
     assert last is not None
 
     def condensed(graph: Data, year: int) -> Condensation:
-        return once(CondenseCall(cell.method, graph, None, size(cell, whole, year), cell.seed, cell.preset))
+        nodes = size(cell, whole, year)
+        return once(CondenseCall(cell.method, graph, None, nodes, cell.seed, cell.preset, private=cell.private))
 
     if cell.history == "anew":
         return condensed(until_time(whole, last), last)

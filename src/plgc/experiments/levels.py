@@ -19,6 +19,7 @@ GROWN = ("anew", "updated", "only-new", "never", "new-part")
 JOINED = ("whole", "own", "heads", "merged")
 LEFT = ("forgotten", "old")
 HISTORIES = (*GROWN, *JOINED, *LEFT)
+OPEN, PRIVATE = "open", "private"  # whether files with a history, and those they come from, are private
 ALL = "all"  # as a number of labels per class: every training label
 NAMES = {  # levels whose values are names
     "variant": tuple(VARIANTS),
@@ -26,7 +27,7 @@ NAMES = {  # levels whose values are names
     "partition": ("none", "random", "metis", "skewed-0.1", "skewed-1"),
     "sources": ("own", "all", "others"),
     "combine": COMBINATIONS,
-    "release": tuple(RELEASES),
+    "release": (OPEN, *RELEASES),
     "history": HISTORIES,
 }
 # The values of a level that are numbers: type, least, most, in words.
@@ -66,6 +67,13 @@ def check_levels(levels: Mapping[str, tuple[Any, ...]], where: str = "") -> None
                 kind, least, most, words = RANGES[level]
                 sound = isinstance(value, kind) and least <= value <= most
                 require(sound, f"{where}{level} is {value!r}: {words} is needed")
+
+
+def check_releases(values: Iterable[str], task: str) -> None:
+    """Raise where a task cannot have a release: only attacks know all of them, others open and private files."""
+    known = tuple(RELEASES) if task == "membership" else (OPEN, PRIVATE)
+    for value in values:
+        require(value in known, f"release is {value!r}: {task} has {', '.join(known)}")
 
 
 def require_once(values: Iterable[Any], what: str) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from plgc._version import __version__
 from plgc.experiments.grid import Cell
+from plgc.experiments.levels import OPEN
 from plgc.rivals.methods import METHODS
 from plgc.runtime.errors import ArtifactError, SettingError
 from plgc.runtime.files import WriteError
@@ -113,7 +114,7 @@ def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
     for path in paths:
         for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
             try:
-                record = json.loads(line)
+                record = _with_release(json.loads(line))
                 key = identity(record)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # half a line
@@ -121,6 +122,13 @@ def read_records(paths: Iterable[Path]) -> list[dict[str, Any]]:
             if "error" not in record or key not in found or "error" in found[key]:
                 found[key] = record
     return list(found.values())
+
+
+def _with_release(record: dict[str, Any]) -> dict[str, Any]:
+    """The same: files with a history were open before there were private ones, and their cells did not say so."""
+    if record["cell"].get("history") is not None and record["cell"].get("release") is None:
+        record["cell"]["release"] = OPEN
+    return record
 
 
 def _check(record: dict[str, Any], path: Path, number: int) -> None:

@@ -13,7 +13,7 @@ from plgc.rivals.methods import METHODS
 # The fields of a cell that are the same for all methods.
 PROTOCOL = ("backbone", "shots", "labels", "noise", "imbalance", "inductive")
 PROTOCOL += ("parts", "partition", "sources", "combine", "release", "variant", "history", "year", "share")
-ANY = ("noise", "partition", "sources", "combine", "history")  # a row without a value holds for all of them
+ANY = ("noise", "partition", "sources", "combine", "release", "history")  # a row without a value holds for all of them
 # Ways of scoring, by the prefix of the metric in a record: as its authors evaluate it (ours: as shipped), our head on
 # its embedding alone, and our head on its embedding with X, ÂX and Â²X beside it (ours as shipped is that already).
 PUBLISHED, ALONE, PARTS = "", "learned", "parts"

@@ -85,7 +85,8 @@ def groups_of(missing: Sequence[Cell]) -> list[list[Cell]]:
     """Cells that may share a condensed graph, in order: one process takes them all, so it is condensed once."""
 
     def shared(cell: Cell) -> tuple[Any, ...]:
-        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes, cell.partition, cell.variant, cell.history
+        levels = cell.partition, cell.variant, cell.release, cell.history
+        return cell.seed, cell.graph, cell.method, cell.preset, cell.nodes, *levels
 
     return [list(group) for _, group in itertools.groupby(missing, shared)]
 

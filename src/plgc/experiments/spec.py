@@ -12,7 +12,16 @@ from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from typing import Any, TypeVar
 
-from plgc.experiments.levels import HISTORIES, LEVELS, as_tuple, check_levels, read_level, require, require_once
+from plgc.experiments.levels import (
+    HISTORIES,
+    LEVELS,
+    as_tuple,
+    check_levels,
+    check_releases,
+    read_level,
+    require,
+    require_once,
+)
 from plgc.graphs.catalog import normalised
 from plgc.graphs.views.protocol import Protocol
 from plgc.method.settings import PRESETS
@@ -178,6 +187,8 @@ class Experiment:
         for method in (*self.methods, *self.against):
             method_named(method)
         check_levels(self.levels)
+        for levels in (self.levels, *(graph.levels for graph in self.graphs)):
+            check_releases(levels.get("release", ()), self.task)
         require(self.across is None or self.across in self.levels, f"across is {self.across!r}, which has no levels")
         for presets in (self.presets, *(graph.presets for graph in self.graphs)):
             if presets is not None:

@@ -60,6 +60,7 @@ class CondenseCall:
     preset: str | None = None
     min_cluster: int | None = None
     settings: config.CondenseSettings | None = None  # instead of a preset
+    private: bool | None = None
 
     def key(self, device: str) -> str:
         """A digest of everything that the result depends on."""
@@ -74,6 +75,7 @@ class CondenseCall:
             "seed": self.seed,
             "settings": None if own is None else own.to_dict(),
             "min_cluster": self.min_cluster,
+            **({"private": True} if self.private else {}),
         }
         return digest(parts, device)
 
@@ -93,6 +95,7 @@ class CondenseCall:
             checkpoint=checkpoint,
             min_cluster=self.min_cluster,
             settings=self.settings,
+            private=self.private,
         )
 
 

@@ -57,7 +57,9 @@ def make_table(
     """
     records = list(records)
     found = summarise(experiment, records, metric)
-    varying = [level for level in PROTOCOL if len({row.level(level) for row in found}) > 1]
+    values = {level: {row.level(level) for row in found} for level in PROTOCOL}
+    values["release"].discard(None)  # of controls, beside files of a single release
+    varying = [level for level in PROTOCOL if len(values[level]) > 1]
     levels = [level for level in varying if level != experiment.across]
     names = ["graph", "nodes", "ratio", *levels, "method"]
     failures: dict[str, int] = {}

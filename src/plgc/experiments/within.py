@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from plgc.experiments.differences import Difference, less_best
+from plgc.experiments.levels import PRIVATE
 from plgc.experiments.numbers import signed, unit
 from plgc.experiments.rows import ALONE, OWN_WAYS, PROTOCOL, SummaryRow
 from plgc.experiments.spec import Experiment, Within
@@ -56,14 +57,16 @@ def within_notes(experiment: Experiment, rows: Sequence[SummaryRow]) -> Iterator
 
     Points are of the experiment's own metric: of others nothing is said.
     """
-    groups: dict[tuple[Within, str], list[Compared]] = {}
+    groups: dict[tuple[Within, str, bool], list[Compared]] = {}
     own = [row for row in rows if row.metric == experiment.metric_of(row.graph)]
     for found in compared(experiment, own):
-        groups.setdefault((found.within, found.row.way), []).append(found)
-    for (within, way), members in groups.items():
+        private = found.row.level("release") == PRIVATE
+        groups.setdefault((found.within, found.row.way, private), []).append(found)
+    for (within, way, private), members in groups.items():
         means = [one.difference.mean for one in members]
         form = unit(experiment, members[0].row.metric)
-        asked = f"{within.history} within {within.points:g} of {within.of}, {OWN_WAYS[way]}"
+        files = ", private files" if private else ""
+        asked = f"{within.history} within {within.points:g} of {within.of}, {OWN_WAYS[way]}{files}"
         reached = f"in {sum(one.holds for one in members)} of {len(members)} cell(s)"
         mean, worst = signed(statistics.fmean(means), form), signed(min(means), form)
         yield f"{asked}: {reached}, {mean} on average, {worst} at worst"

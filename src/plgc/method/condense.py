@@ -19,7 +19,7 @@ from plgc.method.release import Release, check_min_cluster, check_words, privati
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
-from plgc.method.warm import Known, stand_in, warm_settings
+from plgc.method.warm import Known, stand_in
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
@@ -93,17 +93,18 @@ def condense_bare(
     seed: int,
     given: Given,
     known: Known | None = None,
+    trained_by: CondenseSettings | None = None,
 ) -> CondensedGraph:
     """Condense a graph without labels to K nodes; with ``known``, from there on (:mod:`plgc.method.warm`).
 
-    The file records the settings as they are given here, also where ``known`` shortens stage I.
+    The file records ``settings``, also where ``trained_by`` says that the encoders are trained in a shorter way.
     """
     compute, release = given.compute, given.release
     gone = int(known.condensed.counts.sum()) if known is not None and known.stands_in else 0
     check_min_cluster(count, bare.num_own + gone, settings.min_cluster)
     check_words(bare.seen.preprocessing, settings.min_cluster)
     scaling = resolve_scaling(bare.x, settings.scaling)
-    used = settings if known is None else warm_settings(settings)
+    used = trained_by or settings
     digest = fingerprint(bare) if release.fingerprint or settings.private or given.checkpoint is not None else None
     with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
         budget = compute.budget
@@ -116,7 +117,7 @@ def condense_bare(
             "core": None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
             "nodes": count,
             "seed": seed,
-            "settings": settings.to_dict(),
+            "settings": used.to_dict(),
             **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
         }
         file = checkpoint_in(

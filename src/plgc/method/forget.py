@@ -1,11 +1,13 @@
 """Forget nodes: they and their edges leave the graph, and the condensed graph is made of what remains.
 
-Stage I starts from the old file (:mod:`plgc.method.warm`), so that it costs a part of condensing again. X', Ỹ and
-counts are means and sums over the remaining nodes alone: of the removed ones, only the start of the encoders knew.
+Training starts from the seed alone, as if the removed nodes had never been there, and is short: a quarter of the epochs
+in larger steps, then as many refinements of the pseudo-labels as all rounds of a condensation make. The old file gives
+its settings, size and seed, and tells whether the graph is its own. Encoders that start from it, as those of an update
+do, are cheaper still, but distances to their pseudo-labels told who had left.
 
-Nothing in the result names them. It has no checksum of the old file and no sizes of it: whoever has the remaining graph
-and a guess at the missing nodes could condense both, and compare. For the same reason the ancestry of the old file is
-left out, and how far pseudo-labels have moved. Who holds the old file too can compare the two.
+Nothing in the result names the removed nodes. It has no checksum of the old file and no sizes of it: whoever has the
+remaining graph and a guess at the missing nodes could condense both, and compare. For the same reason the ancestry of
+the old file is left out. Who holds the old file too can compare the two.
 
 Words of a table that no remaining node has lose their column, and so the file's description no longer lists them. Its
 medians and spreads stay as they were learned.
@@ -30,12 +32,17 @@ from plgc.graphs.features import from_scipy, take_rows, to_scipy
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.condense import Given, condense_bare
 from plgc.method.release import Release
+from plgc.method.settings import CondenseSettings
 from plgc.method.update import FEWEST, check_fits, resolve_size, settings_of
-from plgc.method.warm import Known
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
 from plgc.sparse.inputs import fingerprint
+
+# Settled on validation nodes of Cora and Citeseer (benchmarks/short_training.py).
+SHORTER = 4  # times fewer epochs than condensing takes
+FASTER = 3  # times its learning rate
+MORE = 4  # times the refinements of one of its rounds
 
 
 @accepts(compute=Compute, release=Release)
@@ -62,7 +69,7 @@ def forget(
         ids: which nodes leave: their numbers, or bool [N].
         ratio: size as a fraction of the remaining nodes; or
         nodes: size as a number, K. By default the ratio of the condensed graph.
-        exact: condense the remaining graph from nothing: the same bytes as :func:`plgc.condense` of it gives.
+        exact: condense the remaining graph with all epochs: the same bytes as :func:`plgc.condense` of it gives.
         unchecked: take a condensed graph without a fingerprint, where its counts agree with those of the graph.
         seed: drives augmentation; by default that of the condensed graph.
         progress: as in :func:`plgc.condense`, and
@@ -83,15 +90,27 @@ def forget(
     bare = bare_graph(graph)
     check_fits(condensed, bare)
     check_same_graph(condensed, bare, unchecked)
-    remaining, columns = without(bare, ids)
+    remaining = without(bare, ids)
     count = resolve_size(condensed, remaining.num_own, ratio, nodes)
     seed = condensed.seed if seed is None else seed
     given = Given(compute, release.after(condensed.settings), progress, checkpoint)
     if exact:
         return condense_bare(remaining, count, settings, seed, given)
-    known = condensed if columns is None else replace(condensed, features=condensed.features[:, columns])
-    made = condense_bare(remaining, count, settings, seed, given, Known(known))
+    made = condense_bare(remaining, count, settings, seed, given, trained_by=short_settings(settings))
     return replace(made, ancestry=(Ancestor("forget", ()),))
+
+
+def short_settings(settings: CondenseSettings) -> CondenseSettings:
+    """The same with one short round of stage I, in larger steps, and as many refinements after it."""
+    rules = settings.pseudo_labels
+    short = replace(
+        rules,
+        rounds=1,
+        round_epochs=max(1, rules.rounds * rules.round_epochs // SHORTER),
+        learning_rate=FASTER * rules.learning_rate,
+        refinements=MORE * rules.refinements,
+    )
+    return replace(settings, pseudo_labels=short)
 
 
 def check_same_graph(condensed: CondensedGraph, graph: BareGraph, unchecked: bool) -> None:
@@ -123,11 +142,11 @@ def check_same_graph(condensed: CondensedGraph, graph: BareGraph, unchecked: boo
             )
 
 
-def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> tuple[BareGraph, Tensor | None]:
+def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> BareGraph:
     """The graph without some nodes and their edges; the others keep their order.
 
     Features that were derived from the edges are derived again: they knew the edges that leave. Words of a table that
-    have become too rare to be listed lose their column; the second result says which columns stay, None for all.
+    have become too rare to be listed lose their column.
 
     Raises:
         SettingError: ids name no node, or one that is not there.
@@ -143,23 +162,22 @@ def without(graph: BareGraph, ids: Tensor | Sequence[int]) -> tuple[BareGraph, T
     inside = left[graph.edge_index].all(0)
     edges = place[graph.edge_index[:, inside]].to(graph.edge_index.dtype)
     weight = None if graph.edge_weight is None else graph.edge_weight[inside]
-    seen, columns = graph.seen, None
+    seen = graph.seen
     if seen.derived is None:
         x = take_rows(graph.x, rows)
     else:
         x = fastrp(edges, len(rows), graph.x.shape[1], seen.derived["seed"], weight)
     if seen.preprocessing is not None:
         columns = listed_columns(seen.preprocessing, graph.x, x)
-    if columns is not None and seen.preprocessing is not None:
-        x = from_scipy(to_scipy(x)[:, columns.numpy()]) if x.layout == torch.sparse_csr else x[:, columns]
-        seen = replace(seen, preprocessing=seen.preprocessing.keep(columns.tolist()))
+        if columns is not None:
+            x = from_scipy(to_scipy(x)[:, columns.numpy()]) if x.layout == torch.sparse_csr else x[:, columns]
+            seen = replace(seen, preprocessing=seen.preprocessing.keep(columns.tolist()))
     try:
         check_content(Data(x=x, edge_index=edges, num_nodes=len(rows)))
     except GraphError as error:
         raise GraphError(f"{gone} nodes would leave, and what remains cannot be condensed: {error}") from error
     core = None if graph.core_mask is None else graph.core_mask[left]
-    cut = replace(graph, x=x, edge_index=edges, num_nodes=len(rows), edge_weight=weight, core_mask=core, seen=seen)
-    return cut, columns
+    return replace(graph, x=x, edge_index=edges, num_nodes=len(rows), edge_weight=weight, core_mask=core, seen=seen)
 
 
 def listed_columns(table: Preprocessing, before: Tensor, after: Tensor) -> Tensor | None:

@@ -20,7 +20,7 @@ from plgc.method.condense import Given, choose_settings, condense_bare, resolve_
 from plgc.method.encoder import EDGE_FREE
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
-from plgc.method.warm import Known
+from plgc.method.warm import Known, warm_settings
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
@@ -92,7 +92,8 @@ def update(
     count = min(count, bare.num_own + (condensed.num_nodes if only_new else 0))
     seed = condensed.seed if seed is None else seed
     given = Given(compute, release.after(condensed.settings), progress, checkpoint)
-    made = condense_bare(bare, count, settings, seed, given, Known(condensed, stands_in=only_new))
+    known = Known(condensed, stands_in=only_new)
+    made = condense_bare(bare, count, settings, seed, given, known, warm_settings(settings))
     step = Ancestor("update-only-new" if only_new else "update", (condensed.as_parent(),))
     made = replace(made, ancestry=(*condensed.ancestry, step))
     if release.clip is not None or settings.private:
