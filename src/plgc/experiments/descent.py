@@ -80,7 +80,7 @@ class ForgetCall:
     def key(self, device: str) -> str:
         """A digest of everything that the result depends on."""
         gone = hashlib.sha256(self.gone.numpy().tobytes()).hexdigest()
-        parts = {"how": "forget", "before": self.before.sha256, "gone": gone, "nodes": self.nodes, "seed": self.seed}
+        parts = {"how": "short", "before": self.before.sha256, "gone": gone, "nodes": self.nodes, "seed": self.seed}
         return digest(parts, device)
 
     def open(self) -> None:

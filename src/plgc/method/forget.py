@@ -39,7 +39,7 @@ from plgc.runtime.options import Compute, accepts, check_device
 from plgc.runtime.progress import Progress
 from plgc.sparse.inputs import fingerprint
 
-# Settled on validation nodes of Cora and Citeseer (benchmarks/short_training.py).
+# Settled on nodes of Cora and Citeseer outside of training and test (benchmarks/short_training.py).
 SHORTER = 4  # times fewer epochs than condensing takes
 FASTER = 3  # times its learning rate
 MORE = 4  # times the refinements of one of its rounds
