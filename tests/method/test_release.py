@@ -345,7 +345,7 @@ def test_files_with_class_labels_are_not_made_noisy(condensed: plgc.CondensedGra
         ({"max_share": 0.2}, "unmeasured", "not measured"),
         ({"min_cluster": 5, "max_share": 0.5}, "unmeasured", "take it that the file tells"),
         ({"preset": "paper"}, "exposed", ".990 on Cora"),
-        ({"private": True, "min_cluster": 5}, "reduced", "only what differs by more than chance"),
+        ({"private": True, "min_cluster": 5}, "reduced", "sums over many nodes, with noise"),
         ({"preset": "paper", "min_cluster": 5}, "unmeasured", "not measured"),
         ({"clip": 1.0, "noise": 0.1}, "unmeasured", "how much noise hides depends on the graph"),
     ],

@@ -117,7 +117,7 @@ class ReleaseOptions:
         bool | None,
         typer.Option(
             "--private/--no-private",
-            help="Publish only what differs by more than chance: hides members as far as was measured, costs accuracy. "
+            help="Publish sums over many nodes, with noise: hides members as far as was measured, costs accuracy. "
             "Default for several graphs, not for --parts.",
         ),
     ] = None

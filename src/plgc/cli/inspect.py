@@ -172,7 +172,7 @@ def _made_from(result: dict[str, Any], source: dict[str, int]) -> dict[str, str]
         pairs["max share"] = f"no value comes from one node by more than {100 * settings['max_share']:g} %"
     if result["largest_share"] is not None:
         pairs["largest share"] = (
-            f"{100 * result['largest_share']:.0f} % of a published mean or difference, at most, from one node"
+            f"one node moves a published number by {100 * result['largest_share']:.0f} % of its noise, at most"
         )
     if "clip" in settings:
         pairs["noise"] = f"{settings['noise']:g}, rows clipped to {settings['clip']:g}"

@@ -42,7 +42,7 @@ ENOUGH = 0.9  # AUC from which members are found without shadows, which then are
 AUC_LIMIT, TPR_LIMIT = 0.6, 0.03  # up to here a file withstands the attacks
 AUC_EXPOSED, TPR_EXPOSED = 0.75, 0.2  # from here it tells who was in the graph
 NEEDED = ("encoders", "pseudo_labels", "synthesis")  # settings without which a file cannot be made again
-ADVICE = "--private: publish only what differs by more than chance; or keep the file to yourself"
+ADVICE = "--private: publish sums over many nodes, with noise; or keep the file to yourself"
 FEWER = "fewer synthetic nodes (--nodes), or keep the file to yourself"  # of a file that is private already
 
 

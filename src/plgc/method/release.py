@@ -41,7 +41,7 @@ class Release:
             not hide who was in the graph.
         max_share: largest share of a published feature value that may come from one original node; None for what the
             settings say, 1: no limit. Values above it are published as 0 (:func:`shared_values`).
-        private: publish only what differs by more than chance (:mod:`plgc.method.private`); None for what the settings
+        private: publish sums over many nodes, with noise (:mod:`plgc.method.private`); None for what the settings
             say, no. Such files carry no fingerprint, loss curves or number of edges, and rounded counts.
         clip: shorten published rows to this norm; None leaves them as they are.
         noise: standard deviation of Gaussian noise on everything published, in units of ``clip`` (:func:`privatise`).

@@ -155,7 +155,7 @@ class CondenseSettings:
             stage I.
         max_share: largest share of a value of X' that may come from one original node; other values are set to 0. 1
             leaves all as they are.
-        private: publish differences that are larger than chance, and nothing else (:mod:`plgc.method.private`), instead
+        private: publish sums over many nodes with noise, and nothing else (:mod:`plgc.method.private`), instead
             of what ``synthesis`` makes. Clusters then have at least 5 nodes.
 
     With ``min_cluster`` above 1 or ``max_share`` below, X' starts from the last round's cluster means, whatever
