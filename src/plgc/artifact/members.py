@@ -39,8 +39,8 @@ PRIVATE = (
     "reduced",
     (0.554, 0.587),
     "the file holds sums over many nodes, with noise: that left an AUC of .564 on Cora, .587 on Citeseer and .569 on "
-    "social_flickr (.5 is guessing) to attacks that find nearly all members of a default file, and less than 3 % of the "
-    f"members at 1 % false alarms. {NO_PROMISE}",
+    "social_flickr (.5 is guessing) to attacks that find nearly all members of a default file, and less than 3 % of "
+    f"the members at 1 % false alarms. {NO_PROMISE}",
 )
 NOISY = (
     "unmeasured",
