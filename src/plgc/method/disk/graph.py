@@ -17,6 +17,7 @@ from plgc.method.disk.labels import StreamedLabels, label_on_disk
 from plgc.method.settings import SynthesisSettings
 from plgc.method.stage_one import PseudoLabels, StageOne, embed, read_pseudo_labels
 from plgc.method.stage_two import descend
+from plgc.runtime.heap import trim
 from plgc.runtime.scratch import scratch
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.stored_order import stored_order
@@ -46,7 +47,9 @@ class GraphOnDisk:
     def order(self) -> Tensor:
         """The nodes in an order in which neighbours are close."""
         adjacency = self.inputs.adjacency
-        return stored_order(adjacency.edge_index, adjacency.starts.numpy(), self.inputs.num_nodes)
+        order = stored_order(adjacency.edge_index, adjacency.starts.numpy(), self.inputs.num_nodes)
+        trim()
+        return order
 
     def next_batch(self, generator: torch.Generator) -> Inputs:
         """The graph of the next epoch."""

@@ -17,6 +17,7 @@ from plgc.method.disk.inputs import StoredInputs
 from plgc.method.release import merge_clusters
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import EMPTY, SAMPLE, StageOne, read_pseudo_labels, unit_blocks
+from plgc.runtime.heap import trim
 from plgc.runtime.scratch import Scratch
 
 CHUNK = 2048  # rows of the sample that are embedded at a time
@@ -68,13 +69,16 @@ def label_on_disk(
     stage: StageOne, inputs: StoredInputs, core: Tensor | None, scratch: Scratch, report: Report
 ) -> StreamedLabels:
     """Embed all nodes, and assign those of ``core``, bool [N]; None for all."""
+    trim()
     embedding = embed_on_disk(stage, inputs, scratch, report)
+    trim()
     sample = _sample(embedding, inputs.num_nodes, core)
     report("all nodes: the balance, on a sample")
     found = read_pseudo_labels(sample, stage.prototypes, stage.blocks, stage.settings)
     rules = stage.settings.sinkhorn_rules()
     potential = sinkhorn(sample @ found.vectors.t(), **rules).potential
     del sample
+    trim()
     return _assign(stage, inputs, core, embedding, (found.vectors, potential), report)
 
 
@@ -84,7 +88,11 @@ def _sample(embedding: Embedding, nodes: int, core: Tensor | None) -> Tensor:
     count = nodes if own is None else len(own)
     drawn = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:SAMPLE].sort().values
     drawn = drawn if own is None else own[drawn]
-    return torch.cat([embedding.rows(part) for part in drawn.split(CHUNK)])
+    sample = torch.empty(len(drawn), sum(embedding.blocks))
+    for start in range(0, len(drawn), CHUNK):
+        part = slice(start, start + CHUNK)
+        sample[part] = embedding.rows(drawn[part])
+    return sample
 
 
 def _assign(
