@@ -13,8 +13,9 @@ from plgc.sparse.features import StoredFeatures
 from plgc.sparse.on_disk import StoredAdjacency
 from plgc.sparse.stored_inputs import BLOCK_BYTES
 
-PROGRAM = 448 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
+PROGRAM = 384 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
 A_NODE = on_disk.BYTES_A_NODE + stored_order.MEMORY + 48  # starts, order and labels stay; finding the order, a batch
+OF_A_STEP = 0.6  # of what a step takes where the losses see all of its nodes: they see half, the others pass messages
 AN_ENTRY = 160  # of a batch's own Â: it is built, and each view has a part of it
 
 
@@ -40,14 +41,14 @@ def batch_on_disk(
         SettingError: not even the smallest batch fits.
     """
     nodes, features = x.shape
-    width, hidden = sum(b.width for b in settings.branches), max(b.hidden for b in settings.branches)
+    width = sum(branch.width for branch in settings.branches)
     entries = adjacency.num_entries / nodes
     rest = PROGRAM + scratch + x.memory - mapped.HELD + A_NODE * nodes
     rest += on_disk.BYTES_AN_ENTRY * max(on_disk.BLOCK_ENTRIES, int(adjacency.starts.diff().max()))
-    step = step_bytes(settings.branches, features, count, settings) + int(AN_ENTRY * entries)
-    step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
-    sample = 4 * min(nodes, SAMPLE) * max(5 * count + width, count + 5 * width)
-    ending = sample + 2 * BLOCK_BYTES + 24 * count * (width + features)
+    reading = 4 * max(5 * count + width, count + 4 * width)  # pseudo-labels of a node: the balance, or the residuals
+    step = int(step_bytes(settings.branches, features, count, settings) * OF_A_STEP + AN_ENTRY * entries)
+    step = max(step, reading + 4 * width)
+    ending = max(min(nodes, SAMPLE) * reading, 2 * BLOCK_BYTES) + 24 * count * (width + features)
     fits = min(LARGEST, (memory - rest) // step // BLOCK * BLOCK)
     if rest + ending > memory or fits < SMALLEST:
         least = (rest + max(ending, SMALLEST * step)) / UNITS["GiB"]
