@@ -176,6 +176,14 @@ def test_a_limit_that_is_too_small_is_refused_before_the_work(stored: Data, take
     assert taken == []
 
 
+def test_nodes_are_forgotten_only_where_what_remains_fits_into_memory(stored: Data, taken: list[type]) -> None:
+    old = plgc.condense(stored, nodes=12, settings=SMALL, memory="16MiB")
+    with pytest.raises(SettingError, match=r"memory is 0\.00 GiB: what remains of this graph is made in memory"):
+        plgc.forget(old, stored, [3, 4], memory="64KiB")
+    assert plgc.forget(old, stored, [3, 4], memory="1GiB").source["nodes"] == NODES - 2
+    assert taken == [GraphOnDisk, TrainingGraph]
+
+
 def test_more_memory_never_means_smaller_batches(stored: Data) -> None:
     inputs = StoredGraphs(Scratch(Path())).inputs(stored, "l1")
     given = inputs.x.x, inputs.adjacency, 8, SMALL

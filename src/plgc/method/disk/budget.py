@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+
+from plgc.graphs.bare import BareGraph
 from plgc.method.batches import BLOCK, LARGEST, SMALLEST, step_bytes
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import SAMPLE
@@ -16,6 +19,7 @@ from plgc.sparse.stored_inputs import BLOCK_BYTES
 PROGRAM = 384 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
 A_NODE = on_disk.BYTES_A_NODE + stored_order.MEMORY + 48  # starts, order and labels stay; finding the order, a batch
 OF_A_STEP = 0.6  # of what a step takes where the losses see all of its nodes: they see half, the others pass messages
+REMAINING = 48  # bytes an entry: what is left of the edges, renumbered, and Â of it
 AN_ENTRY = 160  # of a batch's own Â: it is built, and each view has a part of it
 
 
@@ -58,3 +62,21 @@ def batch_on_disk(
             "condense it in parts"
         )
     return int(fits)
+
+
+def check_remaining(graph: BareGraph, memory: int | None) -> None:
+    """Raise where forgetting nodes of a graph on disk would exceed the limit: what remains of it is made in memory.
+
+    Raises:
+        SettingError: it would.
+    """
+    if memory is None or not mapped.is_mapped(graph.edge_index):
+        return
+    rows = graph.x.numel() * graph.x.element_size() if graph.x.layout == torch.strided else 0
+    needed = PROGRAM + A_NODE * graph.num_nodes + REMAINING * graph.edge_index.shape[1] + rows
+    if needed > memory:
+        raise SettingError(
+            f"memory is {memory / UNITS['GiB']:.2f} GiB: what remains of this graph is made in memory and takes "
+            f"about {needed / UNITS['GiB']:.2f} GiB: allow that much, or store the graph without these nodes (plgc data "
+            "store) and condense that"
+        )
