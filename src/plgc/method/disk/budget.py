@@ -77,6 +77,6 @@ def check_remaining(graph: BareGraph, memory: int | None) -> None:
     if needed > memory:
         raise SettingError(
             f"memory is {memory / UNITS['GiB']:.2f} GiB: what remains of this graph is made in memory and takes "
-            f"about {needed / UNITS['GiB']:.2f} GiB: allow that much, or store the graph without these nodes (plgc data "
-            "store) and condense that"
+            f"about {needed / UNITS['GiB']:.2f} GiB: allow that much, or store the graph without these "
+            "nodes (plgc data store) and condense that"
         )
