@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.graphs import citation_graph, load_graph, save_stored
 from plgc.method import batches
 from plgc.method.batches import TrainingGraph
 from plgc.method.disk import labels as disk_labels
+from plgc.method.disk.embedding import scratch_bytes
 from plgc.method.disk.graph import GraphOnDisk, synthesise_on_disk
 from plgc.method.release import merge_small_clusters
 from plgc.method.settings import Branch, PseudoLabelSettings, SynthesisSettings
@@ -21,7 +24,7 @@ from plgc.method.stage_one import StageOne, embed, start_stage_one, train_epoch
 from plgc.method.stage_two import synthesise
 from plgc.runtime import mapped
 from plgc.runtime.mapped import is_mapped
-from plgc.runtime.scratch import scratch
+from plgc.runtime.scratch import Scratch, scratch
 from plgc.sparse.inputs import prepare
 from plgc.sparse.stored_inputs import StoredGraphs
 
@@ -156,3 +159,31 @@ def test_progress_names_every_pass(both: Both) -> None:
         "all nodes, assigning all nodes",
     }
     assert said[-1].endswith("100%")
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize("slice_bytes", [10_000, 64 << 20], ids=["slices", "whole"])
+def test_scratch_files_take_no_more_than_is_checked_before(both: Both, name: str, slice_bytes: int) -> None:
+    _, disk = both()
+    room = Measured(disk.inputs.room.folder)
+    disk = replace(disk, inputs=replace(disk.inputs, room=room, slice_bytes=slice_bytes))
+    labels_of(trained(disk.reference, BRANCHES[name]), disk)
+    assert (room.most > 0) == (name != "plain")
+    assert room.most <= scratch_bytes(NODES, 48, BRANCHES[name])
+
+
+class Measured(Scratch):
+    """Scratch files, and how many bytes of them there were at once."""
+
+    now = most = 0
+
+    def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        made = super().empty(*shape, dtype=dtype)
+        size = made.numel() * made.element_size()
+        self.now += size
+        self.most = max(self.most, self.now)
+        weakref.finalize(made, self._gone, size)
+        return made
+
+    def _gone(self, size: int) -> None:
+        self.now -= size

@@ -14,7 +14,7 @@ from plgc.method.losses import TINY
 from plgc.method.settings import Branch
 from plgc.method.stage_one import StageOne, unit_blocks
 from plgc.sparse.rows import Rows
-from plgc.sparse.stored_inputs import SLICE_BYTES, StoredInputs
+from plgc.sparse.stored_inputs import StoredInputs
 
 FLOAT = 4  # bytes
 
@@ -97,8 +97,9 @@ def _moments(hidden: Sequence[Rows], inputs: StoredInputs) -> list[Moments]:
 
 
 def scratch_bytes(nodes: int, features: int, branches: Sequence[Branch]) -> int:
-    """Bytes of disk that the last pass takes: ÂX, Â²X, a product for every later layer, and the columns of one."""
+    """Bytes of disk that the last pass takes: ÂX, Â²X, a product for every later layer, and one while it is made."""
     edged = [branch for branch in branches if branch.kind != EDGE_FREE]
     layers = [branch.layers if branch.kind == "sgc" else branch.layers - 1 for branch in edged]
-    kept = 2 * features + sum(b.hidden * count for b, count in zip(edged, layers, strict=True))
-    return FLOAT * nodes * kept + max(SLICE_BYTES, FLOAT * nodes * 16) if edged else 0
+    widths = [max(branch.hidden, branch.width) for branch in edged]
+    kept = 2 * features + sum(width * count for width, count in zip(widths, layers, strict=True))
+    return FLOAT * nodes * (kept + 2 * max(features, *widths)) if edged else 0
