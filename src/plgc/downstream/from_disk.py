@@ -30,7 +30,7 @@ from plgc.sparse.stored_inputs import HALF_FROM, LEAST_ROWS, StoredGraphs
 
 MIB = 1 << 20
 BASE = 416 * MIB  # the interpreter and its libraries
-A_NODE = 100  # bytes: labels and masks, and what choosing among them takes; where edges begin, degrees, norms
+A_NODE = 72  # bytes: labels and masks, and what choosing among them takes; where edges begin, degrees, norms
 LEAST_BLOCK = 48 * MIB  # of rows, in all their forms
 MOST_BLOCK = 512 * MIB  # larger ones are no quicker
 LABEL_COPIES = 4  # of the rows with a label, while a head is trained on them
