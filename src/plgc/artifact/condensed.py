@@ -14,7 +14,8 @@ itself), ``curves`` (losses), ``source`` (node, edge and feature counts of the o
 ``ancestry`` (the files that it was updated or merged from, oldest first: :mod:`plgc.artifact.ancestry`),
 ``largest_share`` (of a private release: how far one node moves a published number, at most, in standard deviations of
 its noise), and a ``checksum`` over all of this and the tensors (:mod:`plgc.runtime.container`). No pickle, no time, no
-path, no host, no name of the graph. In the file, every tensor has the smallest form that holds it (:mod:`plgc.artifact.storage`).
+path, no host, no name of the graph. In the file, every tensor has the smallest form that holds it
+(:mod:`plgc.artifact.storage`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from plgc.downstream.layers import network_rows
 from plgc.downstream.unit_rows import UnitRows, unit_rows
+from plgc.method.disk.layers import network_rows
 from plgc.method.encoder import GNN
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError

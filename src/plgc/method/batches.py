@@ -21,10 +21,13 @@ from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import EMPTY, SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
-from plgc.sparse.adjacency import build_adjacency
+from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import SparseFeatures, StoredFeatures, feature_rows
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.locality import local_order
+from plgc.sparse.on_disk import StoredAdjacency
+from plgc.sparse.product import index_dtype
+from plgc.sparse.stored_inputs import StoredInputs
 
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little
@@ -138,7 +141,7 @@ class TrainingGraph:
         return torch.ones(len(rows), device=rows.device) if self.masses is None else self.masses[rows]
 
 
-def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
+def draw_batch(inputs: Inputs | StoredInputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
     """A subgraph of about ``size`` nodes: half are randomly drawn blocks, slices of ``order``, half their neighbours.
 
     The losses see the blocks alone: the neighbours pass messages, but lack many of their own edges.
@@ -153,30 +156,41 @@ def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Genera
     return replace(take_nodes(inputs, nodes), loss_rows=own[nodes].nonzero().flatten())
 
 
-def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
+def neighbours(inputs: Inputs | StoredInputs, nodes: Tensor, most: int) -> Tensor:
     """At most ``most`` neighbours of ``nodes``: those with most edges to them, divided by the root of their degree."""
-    adjacency = inputs.adjacency
-    _, entry = row_entries(adjacency.crow, nodes)
-    edges = torch.bincount(adjacency.col[entry], minlength=inputs.num_nodes)
+    _, col, _ = _entries(inputs.adjacency, nodes)
+    edges = torch.bincount(col, minlength=inputs.num_nodes)
     edges[nodes] = 0
     around = edges.nonzero().flatten()
-    closeness = edges[around] / adjacency.crow.diff()[around].sqrt()
+    closeness = edges[around] / _sizes(inputs.adjacency)[around].sqrt()
     return around[torch.sort(closeness, descending=True, stable=True).indices[:most]]
 
 
-def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
+def take_nodes(inputs: Inputs | StoredInputs, nodes: Tensor) -> Inputs:
     """The subgraph that ``nodes`` (ascending) induce, with Â of its own."""
-    adjacency = inputs.adjacency
-    place = torch.full((inputs.num_nodes,), -1, dtype=adjacency.col.dtype, device=inputs.device)
-    place[nodes] = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device)
-    starts, entry = row_entries(adjacency.crow, nodes)
-    row = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device).repeat_interleave(starts.diff())
-    col = place[adjacency.col[entry]]
+    starts, col, weight = _entries(inputs.adjacency, nodes)
+    kind = index_dtype(inputs.num_nodes)
+    place = torch.full((inputs.num_nodes,), -1, dtype=kind, device=inputs.device)
+    place[nodes] = torch.arange(len(nodes), dtype=kind, device=inputs.device)
+    row = torch.arange(len(nodes), dtype=kind, device=inputs.device).repeat_interleave(starts.diff())
+    col = place[col]
     inside = (col >= 0) & (col != row)
-    weight = None if adjacency.weight is None else adjacency.weight[entry][inside]
-    return Inputs(
-        feature_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight)
-    )
+    weight = None if weight is None else weight[inside]
+    x = inputs.x.take(nodes) if isinstance(inputs, StoredInputs) else feature_rows(inputs.x, nodes)
+    return Inputs(x, build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight))
+
+
+def _entries(adjacency: Adjacency | StoredAdjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Where the entries of each of these nodes begin, their columns and weights; self-loops may be among them."""
+    if isinstance(adjacency, StoredAdjacency):
+        return adjacency.neighbours(nodes)
+    starts, entry = row_entries(adjacency.crow, nodes)
+    return starts, adjacency.col[entry], None if adjacency.weight is None else adjacency.weight[entry]
+
+
+def _sizes(adjacency: Adjacency | StoredAdjacency) -> Tensor:
+    """How many entries of A + I every node has, [N]."""
+    return adjacency.starts.diff() + 1 if isinstance(adjacency, StoredAdjacency) else adjacency.crow.diff()
 
 
 def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:
@@ -187,26 +201,44 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    nodes, branches = inputs.num_nodes, settings.branches
-    step = _step_bytes(branches, inputs.num_features, count, settings)
-    graph = PROGRAM + _graph_bytes(inputs)
-    in_batches = inputs.device.type == "cpu" and nodes > WHOLE
-    if graph + nodes * step <= memory and not in_batches:
+    sizes = inputs.num_nodes, inputs.num_features, _graph_bytes(inputs)
+    return batch_for(*sizes, count, settings, memory, on_cpu=inputs.device.type == "cpu")
+
+
+def batch_for(
+    nodes: int,
+    features: int,
+    graph_bytes: int,
+    count: int,
+    settings: CondenseSettings,
+    memory: int,
+    *,
+    on_cpu: bool = True,
+) -> int | None:
+    """The same for a graph of so many nodes and features, whose features and Â take so many bytes."""
+    branches = settings.branches
+    step = step_bytes(branches, features, count, settings)
+    graph = PROGRAM + graph_bytes
+    if graph + nodes * step <= memory and not (on_cpu and nodes > WHOLE):
         return None
     width, hidden = sum(branch.width for branch in branches), max(branch.hidden for branch in branches)
     ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # assignment and embedding of all nodes
     step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
     fits = (memory - graph) // step // BLOCK * BLOCK
     if ending > memory or fits < SMALLEST:
-        least = max(ending, graph + SMALLEST * step)
-        raise SettingError(
-            f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB']:.2f} GiB, "
-            f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
-        )
+        raise too_little(memory, max(ending, graph + SMALLEST * step))
     return int(min(fits, LARGEST))
 
 
-def _step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
+def too_little(memory: int, least: int) -> SettingError:
+    """The error for a memory limit below the least that suffices."""
+    return SettingError(
+        f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB'] + 0.005:.2f} GiB, "
+        f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
+    )
+
+
+def step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
     """Bytes that a node takes in a step: activations of two views with their gradients, and the assignment."""
     views = sum(2 * (branch.hidden + branch.width) for branch in branches)
     assignment = 10 * count if settings.pseudo_labels.swap > 0 else 0
