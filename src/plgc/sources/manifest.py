@@ -198,15 +198,21 @@ def start_manifest(out: str | os.PathLike[str], partition: dict[str, Any] | None
     Raises:
         SettingError: it lists parts of a graph that was cut in another way than ``partition``.
     """
-    manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
+    manifest = check_same_cut(out, partition)
     if partition is None:
         return manifest
-    if manifest.partition is not None and not _same_cut(manifest.partition, partition):
-        raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
     started = replace(manifest, partition=partition)
     if "edges" in (manifest.partition or {}) and "edges" not in partition:
         started.write(Path(out))  # earlier versions listed the edges of noisy parts
     return started
+
+
+def check_same_cut(out: str | os.PathLike[str], partition: Mapping[str, Any] | None) -> Manifest:
+    """The manifest of a folder, as :func:`start_manifest` has it, without writing anything."""
+    manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
+    if None not in (partition, manifest.partition) and not _same_cut(manifest.partition or {}, partition or {}):
+        raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
+    return manifest
 
 
 def _same_cut(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
