@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -127,8 +128,6 @@ def processes_named(word: str) -> list[int]:
 
 def peak_of_process() -> int | None:
     """The most that this process has ever held, with what it has mapped."""
-    import sys
-
     try:
         import resource
     except ImportError:  # Windows

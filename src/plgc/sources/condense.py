@@ -173,9 +173,7 @@ def condense_parts(
             cut = cut_on_disk(whole, Path(out), parts, how, halo=halo, seed=seed, progress=report)
             record |= cut.counts if counted else {}
             requests = _requests(name, cut.parts(), cut.sizes, nodes, ratio)
-            return make_sources(
-                requests, out, options, placement, **seeds, partition=record, cut=cut, progress=report
-            )
+            return make_sources(requests, out, options, placement, **seeds, partition=record, cut=cut, progress=report)
         part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
         assert whole.edge_index is not None
         if counted:

@@ -26,6 +26,7 @@ from plgc.graphs.load import load_graph
 from plgc.method.condense import condense, resolve_count
 from plgc.runtime.checkpoint import CheckpointFolder, checkpoint_folder
 from plgc.runtime.files import write_atomically
+from plgc.runtime.memory import watched_memory
 from plgc.runtime.provenance import peak_memory, reset_peak_memory
 from plgc.sources.engine import Placement
 from plgc.sources.options import SourceOptions
@@ -78,10 +79,8 @@ def source_task(
     if isinstance(graph, Path):
         return SourceTask(name, str(graph), str(folder), *size, seed, options)
     if isinstance(graph, StoredPart):
-        made_from = part_origin(graph, resolve_count(graph.nodes, *reversed(size)), seed, options)
-        return SourceTask(
-            name, str(graph.path), str(folder), *size, seed, options, seen=graph.seen, origin=made_from
-        )
+        made_from = part_origin(graph, resolve_count(graph.nodes, request.ratio, request.nodes), seed, options)
+        return SourceTask(name, str(graph.path), str(folder), *size, seed, options, seen=graph.seen, origin=made_from)
     data = Data(x=graph.x, edge_index=graph.edge_index, edge_weight=graph.edge_weight, num_nodes=graph.num_nodes)
     path, core = save_npz(data, folder / f"{name}.npz"), None
     if graph.core_mask is not None:
@@ -126,22 +125,25 @@ class MadeSource:
 def condense_source(task: SourceTask) -> MadeSource:
     """Condense one source. The file has a name that no other attempt uses."""
     start, options = time.perf_counter(), task.options
-    reset_peak_memory(options.compute.device)
-    graph = read_graph(Path(task.graph), task.core, task.seen)
-    count = resolve_count(graph.num_own, task.ratio, task.nodes)
-    condensed = condense(
-        graph,
-        nodes=count,
-        seed=task.seed,
-        settings=options.settings,
-        compute=options.compute,
-        release=options.release,
-        progress=False,
-        checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
-    )
-    path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))
+    device = options.compute.device
+    reset_peak_memory(device)
+    with watched_memory(alone=True) as usage:
+        graph = read_graph(Path(task.graph), task.core, task.seen)
+        count = resolve_count(graph.num_own, task.ratio, task.nodes)
+        condensed = condense(
+            graph,
+            nodes=count,
+            seed=task.seed,
+            settings=options.settings,
+            compute=options.compute,
+            release=options.release,
+            progress=False,
+            checkpoint=source_checkpoints(Path(task.folder).parent, task.name),
+        )
+        path = condensed.save(os.path.join(task.folder, f"{task.name}-{uuid.uuid4().hex}.made"))
     made_from = task.origin or origin(graph, count, task.seed, options)
-    return MadeSource(str(path), made_from, time.perf_counter() - start, peak_memory(options.compute.device))
+    peak = peak_memory(device) if device.startswith("cuda") else usage.memory
+    return MadeSource(str(path), made_from, time.perf_counter() - start, peak)
 
 
 def source_checkpoints(folder: Path, name: str) -> CheckpointFolder:

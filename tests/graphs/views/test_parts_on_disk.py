@@ -45,7 +45,10 @@ def test_parts_are_those_that_are_cut_in_memory(stored: Data, tmp_path: Path, pa
     write_parts(stored, part.numpy().astype(np.int32), wanted, tmp_path / "out", halo=halo, progress=silent)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"part{number + 1}" for number in wanted}
     for number in wanted:
-        found, expected = plgc.load_graph(part_folder(tmp_path / "out", number)), cut_part(stored, part, number, halo=halo)
+        found, expected = (
+            plgc.load_graph(part_folder(tmp_path / "out", number)),
+            cut_part(stored, part, number, halo=halo),
+        )
         assert torch.equal(found.edge_index, expected.edge_index)
         assert torch.equal(found.x, expected.x)
         assert found.x.dtype == torch.float16

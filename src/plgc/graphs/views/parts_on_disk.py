@@ -164,8 +164,8 @@ def _write_together(graph: Data, sets: _Sets, starts: np.ndarray, halo: int, wor
 def _check_room(folder: Path, needed: int) -> None:
     if (free := shutil.disk_usage(folder).free) < needed:
         raise SettingError(
-            f"the parts of the graph take at least {needed:,} bytes of disk, {free:,} are free in {folder.parent}: make "
-            "room, choose another place, or ask for a smaller halo, and do the same again"
+            f"the parts of the graph take at least {needed:,} bytes of disk, {free:,} are free in {folder.parent}: "
+            "make room, choose another place, or ask for a smaller halo, and do the same again"
         )
 
 

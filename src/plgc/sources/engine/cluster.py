@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from plgc.runtime.errors import MissingExtraError, SettingError
+from plgc.runtime.memory import processes_named
 from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, most_memory, unexpected
 
 OBJECT_STORE = 100 * 2**20  # bytes of a local Ray's store: nothing but paths goes through it
@@ -61,6 +62,17 @@ def run_ray(function: Callable[..., Any], queue: TaskQueue, placement: Placement
             for left in pending:
                 with contextlib.suppress(Exception):
                     ray.cancel(left, force=True)
+
+
+def ray_processes() -> list[int]:
+    """Processes of this machine that belong to the Ray session of this process; none without one."""
+    ray = sys.modules.get("ray")
+    try:
+        if ray is None or not ray.is_initialized():
+            return []
+        return processes_named(os.path.basename(ray._private.worker._global_node.get_session_dir_path()))
+    except AttributeError:  # another version of Ray, or it is just starting
+        return []
 
 
 def _fetch(ray: ModuleType, done: Any) -> tuple[Any, TaskError | None]:
