@@ -36,6 +36,14 @@ def map_array(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) 
     return tensor
 
 
+def map_writable(path: Path, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    """Map a file of this size for reading and writing: what is written goes into it."""
+    array = np.memmap(path, dtype=torch.empty(0, dtype=dtype).numpy().dtype, mode="r+", shape=shape)
+    tensor = torch.from_numpy(array)
+    _mappings[tensor.untyped_storage().data_ptr()] = array._mmap  # pyright: ignore[reportAttributeAccessIssue]
+    return tensor
+
+
 def is_mapped(tensor: Tensor) -> bool:
     """Whether a tensor, or what it is a view of, lies in a file."""
     return _mapping(tensor) is not None
