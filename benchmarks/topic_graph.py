@@ -8,6 +8,7 @@ one direction, with repeats, as a user might have them: ``plgc data store`` puts
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from plgc.runtime.files import write_atomically
 
 BLOCK = 1 << 20  # edges or feature values drawn at a time
 OFFSET = 0.05  # of the power law: the heaviest node has 1 / (3 OFFSET²) times the average degree
+REPEATED = 1.1  # edges are drawn so many times as often as they are wanted: the others are repeats
 WITHIN_TOPIC, WITHIN_CLASS = 0.75, 0.2  # shares of the edges; the others end anywhere
 PER_TOPIC = 2000  # nodes, about
 MASKS = {"train_mask": (0.0, 0.5), "val_mask": (0.5, 0.6), "test_mask": (0.6, 1.0)}  # of the nodes that have a label
@@ -31,7 +33,7 @@ class TopicGraph:
 
     Attributes:
         wanted: nodes, about: a whole number for each topic.
-        entries: in both directions, about: repeats leave some out.
+        entries: in both directions, about.
         features: f.
         classes: C.
         labelled: share of the nodes that have a label.
@@ -64,12 +66,12 @@ class TopicGraph:
 
     def known_as(self, drawn: np.ndarray) -> np.ndarray:
         """The number that a node of the drawing is known by: (u A + B) mod N."""
-        return ((drawn * self._factor + self.nodes // 3) % self.nodes).astype(np.int32)
+        return ((drawn.astype(np.int64) * self._factor + self.nodes // 3) % self.nodes).astype(np.int32)
 
     def drawn_as(self, known: np.ndarray) -> np.ndarray:
         """The other way."""
         inverse = pow(self._factor, -1, self.nodes)
-        return ((known - self.nodes // 3) % self.nodes) * inverse % self.nodes
+        return ((known.astype(np.int64) - self.nodes // 3) % self.nodes) * inverse % self.nodes
 
     @property
     def _factor(self) -> int:
@@ -92,7 +94,7 @@ PAPERS = (111_059_956, 2 * 1_615_685_872)  # nodes, and entries in both directio
 def write_topic_graph(spec: TopicGraph, folder: Path) -> Path:
     """Write ``edge_index``, ``x``, ``y`` and the masks as npy files into a folder, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    edges = spec.entries // 2
+    edges = round(REPEATED * spec.entries / 2)
     content = {
         "edge_index": (np.int32, (2, edges), lambda: _ends(spec, edges)),
         "x": (np.float16, (spec.nodes, spec.features), lambda: _rows(spec)),
@@ -109,8 +111,6 @@ def write_topic_graph(spec: TopicGraph, folder: Path) -> Path:
 
 
 def _file(kind: np.dtype, shape: tuple[int, ...], blocks: Iterator[np.ndarray]) -> Iterator[bytes]:
-    import io
-
     header = io.BytesIO()
     write_header(header, kind, shape)
     yield header.getvalue()
