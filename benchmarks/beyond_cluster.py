@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plgc.runtime.memory import processes_named
+from plgc.runtime.memory import descendants, processes_named
 
 STORE = 100 * 2**20  # bytes of a node's object store: nothing but paths goes through it
 NOTICED = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "5"}  # a lost node, in seconds
@@ -42,7 +42,7 @@ class TwoNodes:
 
         def meanwhile(_: int) -> None:
             _wait(lambda: finished(manifest) >= 1)
-            workers = processes_named("ray::call")
+            workers = [process for process in descendants(self.processes()) if process in processes_named("ray::call")]
             if workers:
                 with contextlib.suppress(OSError):
                     os.kill(workers[0], signal.SIGKILL)
