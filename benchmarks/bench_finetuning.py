@@ -21,7 +21,8 @@ from torch_geometric.data import Data
 import plgc
 from bench_graphs import bench_graph
 from plgc.downstream.backbone import Backbone, propagated_features
-from plgc.downstream.head import HeadSettings, smooth
+from plgc.downstream.head import HeadSettings
+from plgc.downstream.smoothing import smooth
 from plgc.graphs.labels import choose_labels
 from plgc.graphs.load import node_labels, num_classes
 from plgc.method.settings import CondenseSettings, SynthesisSettings

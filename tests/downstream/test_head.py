@@ -9,7 +9,8 @@ from scipy.special import log_softmax, softmax
 from torch import Tensor
 from torch_geometric.utils import erdos_renyi_graph, to_dense_adj
 
-from plgc.downstream.head import Head, HeadSettings, describe_head, smooth
+from plgc.downstream.head import Head, HeadSettings, describe_head
+from plgc.downstream.smoothing import smooth
 from plgc.runtime.errors import PLGCError
 from plgc.sparse.adjacency import Adjacency, build_adjacency
 

@@ -12,11 +12,11 @@ from plgc.sparse.adjacency import Adjacency
 
 def test_confident_nodes_are_the_surest_of_each_class() -> None:
     answer = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7], [0.99, 0.01], [0.51, 0.49]]).log()
-    nodes, target, weight = confident_nodes(answer, torch.tensor([4]), 2)
+    nodes, target, weight = confident_nodes([(0, answer)], torch.tensor([4]), 2)
     found = sorted(zip(nodes.tolist(), target.argmax(1).tolist(), strict=True))
     assert found == [(0, 0), (1, 0), (2, 1), (3, 1)]
     assert weight.tolist() == [1.0] * 4
-    nodes, target, _ = confident_nodes(answer[[0, 1]], torch.tensor([0]), 5)
+    nodes, target, _ = confident_nodes([(0, answer[[0, 1]])], torch.tensor([0]), 5)
     assert (nodes.tolist(), target.tolist()) == ([1], [[1.0, 0.0]])
 
 

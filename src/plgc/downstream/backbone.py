@@ -26,6 +26,8 @@ from plgc.downstream.combine import (
     rotate_target,
 )
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.stored_embedding import STEPS as BESIDE
+from plgc.downstream.stored_embedding import StoredEmbedding, stored_embedding
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.encoder import EDGE_FREE, GNN, KINDS
 from plgc.method.stage_one import unit_blocks
@@ -35,8 +37,8 @@ from plgc.runtime.text import counted, html_line
 from plgc.sparse.adjacency import Adjacency, propagate
 from plgc.sparse.features import Features
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.stored_inputs import StoredInputs
 
-BESIDE = {"x": 0, "propagated_1": 1, "propagated_2": 2}  # parts that need no training: how often X is propagated
 LEARNED = {"edges": "learned", "plain": "learned_plain"}  # the part of each channel
 
 
@@ -145,6 +147,22 @@ class Backbone(nn.Module, Embedder):
         learned = self.learned(inputs.x, inputs.adjacency)
         beside = [name for name in self.parts if name in BESIDE]
         return beside_input(inputs, learned, beside) if beside else learned
+
+    def embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
+        """The embedding of every node of a graph on disk, layer by layer (:mod:`plgc.downstream.layers`).
+
+        It is made once, and kept for as long as the prepared graph is.
+        """
+        owner, embedding = graph.kept.get(id(self), (None, None))
+        if owner is not self or embedding is None:
+            embedding = self._embed_stored(graph)
+            graph.kept[id(self)] = self, embedding
+        return embedding
+
+    def _embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
+        networks = {LEARNED[channel]: network for channel, network in self.networks.items()}
+        blocks = {LEARNED[channel]: self.outputs.of(channel) for channel in self.networks}
+        return stored_embedding(graph, self.parts, networks, blocks)  # pyright: ignore[reportArgumentType]
 
     @torch.no_grad()
     def embed_condensed(self, condensed: CondensedGraph) -> Tensor:

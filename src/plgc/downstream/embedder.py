@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from plgc.downstream.stored_embedding import StoredEmbedding
 from plgc.graphs.width import check_width, feature_width
 from plgc.method.encoder import GNN
+from plgc.runtime.errors import SettingError
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.prepared import PreparedGraphs
+from plgc.sparse.stored_inputs import StoredGraphs, StoredInputs
 
 # What an embedding can consist of, and whether it depends on the edges.
 PARTS = {
@@ -22,6 +26,8 @@ PARTS = {
     "propagated_1": True,  # ÂX
     "propagated_2": True,  # Â²X
 }
+
+Embedding = Tensor | StoredEmbedding  # [N, Σ parts], in memory or on disk
 
 # Class probabilities [N, C] from an embedding [N, d], labelled nodes [L], their classes [L], and C.
 OwnHead = Callable[[Tensor, Tensor, Tensor, int], Tensor]
@@ -53,18 +59,44 @@ class Embedder:
         """Where it computes."""
         return next(self.gnn.parameters()).device
 
-    def prepare(self, graph: Data, prepared: PreparedGraphs | None = None) -> Inputs:
-        """Scale a graph's features and build Â, or take both from a cache.
+    @overload
+    def prepare(self, graph: Data, prepared: PreparedGraphs | None = None) -> Inputs: ...
+
+    @overload
+    def prepare(self, graph: Data, prepared: StoredGraphs) -> StoredInputs: ...
+
+    @overload
+    def prepare(self, graph: Data, prepared: PreparedGraphs | StoredGraphs | None) -> Inputs | StoredInputs: ...
+
+    def prepare(self, graph: Data, prepared: PreparedGraphs | StoredGraphs | None = None) -> Inputs | StoredInputs:
+        """Scale a graph's features and build Â, or take both from a cache, which may be one of graphs on disk.
 
         Raises:
             GraphError: the graph has another number of features.
         """
         check_width("this model's input", self.num_features, "the graph", feature_width(graph))
+        if isinstance(prepared, StoredGraphs):
+            return prepared.inputs(graph, self.scaling)
         return (prepared or PreparedGraphs()).inputs(graph, self.scaling, self.device)
 
     def embed(self, graph: Inputs) -> Tensor:
         """The embedding of every node, [N, Σ parts]."""
         raise NotImplementedError
+
+    def embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
+        """The embedding of every node of a graph on disk.
+
+        Raises:
+            SettingError: it cannot be computed from disk.
+        """
+        raise SettingError(
+            f"a {type(self).__name__} is not computed from disk: leave the memory limit out, or use a backbone that "
+            "was rebuilt from files of plgc"
+        )
+
+    def embed_either(self, graph: Inputs | StoredInputs) -> Embedding:
+        """The embedding of every node of a graph in memory or on disk."""
+        return self.embed_stored(graph) if isinstance(graph, StoredInputs) else self.embed(graph)
 
 
 def unit_parts(embedding: Tensor, mean: Tensor, parts: Mapping[str, int]) -> Tensor:

@@ -13,35 +13,13 @@ from typing import Annotated, Any
 
 from torch import Tensor
 
-from plgc.downstream.unit_rows import unit_rows
-from plgc.runtime.options import check_ranges
+from plgc.downstream.embedder import Embedding
+from plgc.downstream.everywhere import everywhere, mix_smoothed
+from plgc.downstream.regression import LinearMaps
+from plgc.downstream.smoothing import HeadSettings
 from plgc.runtime.schema import Positive, Share, Within, named_tensors, read
-from plgc.sparse.adjacency import Adjacency, propagate
-
-TINY = 1e-12  # below every probability: logarithms stay finite
-
-
-@dataclass(frozen=True)
-class HeadSettings:
-    """How a head is trained and how its predictions are smoothed.
-
-    Attributes:
-        penalty: c in mean cross-entropy + (c / labels) · ‖W‖², of every logistic regression: the fewer labels, the
-            stronger.
-        steps: gradient steps of every logistic regression.
-        smoothing_steps: products with Â that spread the predicted probabilities over the graph; 0 for none.
-        restart: share of the original prediction mixed back in at every step.
-        self_training: whether few labels are helped by unlabelled nodes (:mod:`plgc.downstream.self_training`).
-    """
-
-    penalty: float = 0.04
-    steps: int = 100
-    smoothing_steps: int = 10
-    restart: float = 0.1
-    self_training: bool = True
-
-    def __post_init__(self) -> None:
-        check_ranges(self, {"steps": "[1, inf)", "penalty smoothing_steps restart": "[0, inf)"})
+from plgc.sparse.adjacency import Adjacency
+from plgc.sparse.on_disk import StoredAdjacency
 
 
 @dataclass(frozen=True)
@@ -93,12 +71,17 @@ class Head:
         """C."""
         return self.bias.numel()
 
-    def probabilities(self, embedding: Tensor, adjacency: Adjacency | None) -> Tensor:
-        """Class probabilities of every node, [N, C]; not smoothed without an Â."""
-        rows = unit_rows(embedding, self.parts, self.mean)
+    def probabilities(self, embedding: Embedding, adjacency: Adjacency | StoredAdjacency | None) -> Tensor:
+        """Class probabilities of every node, [N, C]; not smoothed without an Â. Of a graph on disk, in a file."""
+        nodes = everywhere(embedding, self.parts, adjacency, self.mean)
+        logits = nodes.logits(self.maps)[:, 0]
+        return nodes.each(Tensor.exp, mix_smoothed(nodes, logits, self.sigma, self.settings))
+
+    @property
+    def maps(self) -> LinearMaps:
+        """Its linear map."""
         weights = self.weight.split(list(self.parts.values()))
-        logits = self.bias + sum(part.times(own) for part, own in zip(rows.values(), weights, strict=True))
-        return mix_smoothed(logits, self.sigma, adjacency, self.settings).exp()
+        return LinearMaps({name: own[:, None] for name, own in zip(self.parts, weights, strict=True)}, self.bias[None])
 
     def header(self) -> dict[str, Any]:
         """What a model file describes beside the tensors."""
@@ -117,35 +100,6 @@ class Head:
             return Head(weight / len(parts) ** 0.5, bias, mean, parts, 1.0, HeadSettings(**common))
         settings = HeadSettings(**common, steps=found.steps, self_training=found.self_training)
         return Head(weight, bias, mean, parts, found.sigma, settings, found.settled)
-
-
-def smooth(probability: Tensor, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
-    """Spread predictions over the graph: P ← (1 − restart) Â P + restart P₀, scaled back to sum to one.
-
-    Without an Â, or without steps, predictions stay as they are.
-
-    Args:
-        probability: P₀, [N, C]; or several side by side, [N, …, C].
-        adjacency: Â.
-        settings: steps and restart.
-    """
-    if adjacency is not None and settings.smoothing_steps > 0:
-        start = probability.flatten(1)
-        current, restart = start.clone(), settings.restart * start
-        for _ in range(settings.smoothing_steps):
-            # in place: of a large graph a fresh matrix costs as much as the product
-            current = propagate(adjacency, current).mul_(1 - settings.restart).add_(restart)
-        probability = current.view_as(probability)
-    return probability / probability.sum(dim=-1, keepdim=True)
-
-
-def mix_smoothed(logits: Tensor, sigma: float, adjacency: Adjacency | None, settings: HeadSettings) -> Tensor:
-    """log p of logits [N, …, C]: their own log-probabilities with weight 1 − σ, the smoothed ones with weight σ."""
-    plain = logits.log_softmax(-1)
-    if adjacency is None or sigma == 0:
-        return plain
-    spread = smooth(plain.exp(), adjacency, settings).clamp(min=TINY).log()
-    return ((1 - sigma) * plain + sigma * spread).log_softmax(-1)
 
 
 def describe_head(settled: Mapping[str, float]) -> str:

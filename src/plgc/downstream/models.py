@@ -12,9 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.backbone import Backbone
-from plgc.downstream.head import Head, HeadSettings
+from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
+from plgc.downstream.head import Head
+from plgc.downstream.layers import check_kind
 from plgc.downstream.model_file import read_model, save_model
 from plgc.downstream.names import NAMELESS, Names
+from plgc.downstream.smoothing import HeadSettings
 from plgc.downstream.tasks.link import LinkHead, LinkSettings, fit_link, link_examples, link_inputs
 from plgc.downstream.tasks.node import fit_head_on, score_nodes
 from plgc.graphs.attributes import seen_of
@@ -23,9 +26,12 @@ from plgc.graphs.labels import check_classes, choose_labels, has_own_split, labe
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
+from plgc.method.encoder import GNN
+from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.runtime.options import check_device
 from plgc.runtime.text import counted, html_line, visible
+from plgc.sparse.stored_inputs import StoredGraphs
 
 VALIDATION = 0.1  # share of the edges that chooses the epoch of a pair head
 NAMES_SHOWN, NAME_LENGTH = 3, 20  # names of classes on a model's line, and characters of each
@@ -75,21 +81,42 @@ class NodeModel(Model):
         more = ", …" if len(names) > NAMES_SHOWN else ""
         return [counted(classes, "class", "classes") + (f" ({shown}{more})" if names else "")]
 
-    def predict_proba(self, graph: Data) -> Tensor:
+    def predict_proba(
+        self, graph: Data, *, memory: int | str | None = None, scratch: str | os.PathLike[str] | None = None
+    ) -> Tensor:
         """Class probabilities of every node, [N, C].
+
+        Args:
+            graph: a graph with the features that the backbone was rebuilt from.
+            memory: stay within so many bytes, as a number or a text such as ``4GiB``. A graph that is on disk then stays
+                there, and so does the result, which is a tensor like any other.
+            scratch: a folder for what does not fit into memory; by default the package's cache.
 
         Raises:
             GraphError: the graph's feature columns are not those the model was trained on.
+            SettingError: memory or disk do not suffice.
         """
+        work = Work(self.backbone.parts, self.head.num_classes)
+        if memory is None or not stays_on_disk(graph, work, memory):
+            return self.probabilities(graph)
+        check_from_disk(self.backbone)
+        with from_disk(graph, work, memory, None if scratch is None else Path(scratch)) as prepared:
+            return self.probabilities(graph, prepared)
+
+    def probabilities(self, graph: Data, prepared: StoredGraphs | None = None) -> Tensor:
+        """Class probabilities of every node, [N, C], of a graph in memory or, with its place, on disk."""
         self.names.check(graph)
-        inputs = self.backbone.prepare(graph)
-        return _finite(self.head.probabilities(self.backbone.embed(inputs), inputs.adjacency).cpu())
+        inputs = self.backbone.prepare(graph, prepared)
+        return _finite(self.head.probabilities(self.backbone.embed_either(inputs), inputs.adjacency).cpu())
 
-    def predict(self, graph: Data) -> Tensor:
-        """The most likely class of every node, [N]."""
-        return self.predict_proba(graph).argmax(dim=1)
+    def predict(
+        self, graph: Data, *, memory: int | str | None = None, scratch: str | os.PathLike[str] | None = None
+    ) -> Tensor:
+        """The most likely class of every node, [N]; arguments are those of :meth:`predict_proba`."""
+        probability = self.predict_proba(graph, memory=memory, scratch=scratch)
+        return torch.cat([rows.argmax(dim=1) for _, rows in mapped.blocks(probability)])
 
-    def evaluate(self, graph: Data, on: str = "test") -> dict[str, float]:
+    def evaluate(self, graph: Data, on: str = "test", prepared: StoredGraphs | None = None) -> dict[str, float]:
         """Accuracy and macro-F1 (0–100) and, for two classes, AUROC (0–1) on ``test``, ``val`` or ``train`` nodes.
 
         Raises:
@@ -102,7 +129,7 @@ class NodeModel(Model):
                 f"{graph.name} has no split of its own, so a model learns from every label and none is left to score: "
                 "use plgc.evaluation.cross_validate, or give the graph train_mask and test_mask"
             )
-        return score_nodes(self.predict_proba(graph), graph, on)
+        return score_nodes(self.probabilities(graph, prepared), graph, on)
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,6 +174,8 @@ def finetune(
     labels: int | None = None,
     seed: int = 0,
     settings: HeadSettings | None = None,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> NodeModel: ...
 
 
@@ -163,6 +192,8 @@ def finetune(
     labels: int | None = None,
     seed: int = 0,
     settings: HeadSettings | None = None,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> NodeModel | LinkModel:
     """Train a light head on a frozen backbone (section 3.2 b).
 
@@ -176,6 +207,9 @@ def finetune(
         labels: use this many labels in all, class-balanced, at least one per class; no validation labels.
         seed: of the draw.
         settings: how the head for nodes is trained.
+        memory: for ``node``, stay within so many bytes, as a number or a text such as ``4GiB``: a graph that is on disk
+            stays there, and is worked on block by block. Answers are the same up to rounding.
+        scratch: a folder for what does not fit into memory; by default the package's cache.
 
     Example:
         >>> import plgc
@@ -188,16 +222,54 @@ def finetune(
     if task == "link":
         if shots is not None or labels is not None or settings is not None:
             raise SettingError("shots, labels and settings are for nodes: links are learned from edges")
+        if memory is not None:
+            raise SettingError("links are not learned from disk: leave memory out")
         return finetune_links(backbone, graph, seed=seed)
     if task != "node":
         raise SettingError(f"unknown task {task!r}: choose node or link")
+    work = node_work(backbone, graph, shots, labels, seed)
+    if memory is None or not stays_on_disk(graph, work, memory):
+        return finetune_nodes(backbone, graph, shots=shots, labels=labels, seed=seed, settings=settings)
+    check_from_disk(backbone)
+    with from_disk(graph, work, memory, None if scratch is None else Path(scratch)) as prepared:
+        return finetune_nodes(
+            backbone, graph, shots=shots, labels=labels, seed=seed, settings=settings, prepared=prepared
+        )
+
+
+def finetune_nodes(
+    backbone: Backbone,
+    graph: Data,
+    *,
+    shots: int | None = None,
+    labels: int | None = None,
+    seed: int = 0,
+    settings: HeadSettings | None = None,
+    prepared: StoredGraphs | None = None,
+) -> NodeModel:
+    """Train a head for nodes, on a graph in memory or, with its place (:mod:`plgc.downstream.from_disk`), on disk."""
     check_preprocessing(backbone.preprocessing, seen_of(graph).preprocessing, "the condensed graph")
     graph = with_every_label(graph)
     labelled, validate = choose_labels(graph, shots, labels, seed)
     check_classes(node_labels(graph)[labelled], graph)
-    inputs = backbone.prepare(graph)
-    head = fit_head_on(backbone.embed(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
+    inputs = backbone.prepare(graph, prepared)
+    head = fit_head_on(backbone.embed_either(inputs), backbone.parts, inputs, graph, labelled, validate, settings)
     return NodeModel(backbone, head, Names.of(graph, num_classes(graph)), labels_text(graph, labelled))
+
+
+def node_work(backbone: Backbone, graph: Data, shots: int | None, labels: int | None, seed: int) -> Work:
+    """How large the work of training a head is."""
+    labelled, _ = choose_labels(with_every_label(graph), shots, labels, seed)
+    return Work(backbone.parts, num_classes(graph), len(labelled))
+
+
+def check_from_disk(backbone: Backbone) -> None:
+    """Raise :class:`SettingError` where a backbone cannot embed a graph that stays on disk."""
+    if backbone.device.type != "cpu":
+        raise SettingError(f"graphs on disk are worked on by the CPU, the device is {backbone.device}: leave it out")
+    for network in backbone.networks.values():
+        assert isinstance(network, GNN)
+        check_kind(network.kind)
 
 
 def finetune_links(
@@ -221,7 +293,7 @@ def finetune_links(
 
 def _finite(probability: Tensor) -> Tensor:
     """Raise where there are no numbers: weights of a stranger's model, or features, so large that sums overflow."""
-    if not torch.isfinite(probability).all():
+    if not all(bool(torch.isfinite(rows).all()) for _, rows in mapped.blocks(probability)):
         raise GraphError(
             "the model's predictions are no numbers: its weights or the graph's features are too large to be added up"
         )

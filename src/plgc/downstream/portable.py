@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plgc.downstream.backbone import BESIDE
-from plgc.downstream.head import TINY
 from plgc.downstream.models import NodeModel
+from plgc.downstream.smoothing import TINY
 from plgc.downstream.unit_rows import SHORTEST
 from plgc.method.encoder import GNN, GATLayer, GCNLayer, GINLayer, SAGELayer, SGCLayer
 from plgc.method.stage_one import unit_blocks
@@ -93,7 +93,7 @@ class PortableModel(nn.Module):
         return logits
 
     def _smoothed(self, logits: Tensor, edges: Edges) -> Tensor:
-        """p with log p = (1 − σ) log P + σ log S, as :func:`plgc.downstream.head.mix_smoothed` has it."""
+        """p with log p = (1 − σ) log P + σ log S, as :func:`plgc.downstream.everywhere.mix_smoothed` has it."""
         plain, restart = logits.log_softmax(1), self.settings.restart
         if self.sigma == 0:
             return plain.exp()

@@ -12,15 +12,15 @@ of columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from plgc.downstream.everywhere import Everywhere
 from plgc.downstream.regression import LinearMaps, beside, fit_in_span, mix
-from plgc.downstream.unit_rows import UnitRows
 from plgc.downstream.weighing import LOWEST
 
 # Chosen on validation nodes of Cora, Citeseer, Photo and others, 3 labels per class.
@@ -40,7 +40,7 @@ class Teaching:
     """What refits have in common.
 
     Attributes:
-        rows: the parts of all nodes.
+        nodes: all nodes.
         groups: the experts' parts.
         weights: of the experts, [E].
         labelled: nodes with a label, [n].
@@ -49,7 +49,7 @@ class Teaching:
         answer: from logits of every node to log p, [N, …, C].
     """
 
-    rows: Mapping[str, UnitRows]
+    nodes: Everywhere
     groups: list[tuple[str, ...]]
     weights: Tensor
     labelled: Tensor
@@ -70,28 +70,60 @@ def self_train(base: LinearMaps, start: Tensor, teaching: Teaching, strength: fl
     drawn = torch.randperm(len(start), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(start.device)
     worth = torch.full((len(drawn),), SOFT_SHARE * len(teaching.labelled) / len(drawn), device=start.device)
     confident = soft = base
-    answers = torch.stack([start, start], 1)
+    nodes = teaching.nodes
+    answers = nodes.each(lambda rows: torch.stack([rows, rows], 1), start)
     for count in CONFIDENT:
-        confident = refit(teaching, *confident_nodes(answers[:, 0], teaching.labelled, count))
+        confident = refit(teaching, *confident_nodes(nodes.pieces(answers[:, 0]), teaching.labelled, count))
         soft = refit(teaching, drawn, (SHARPNESS * answers[drawn, 1]).softmax(1), worth)
-        answers = teaching.answer(beside(confident, soft).logits(teaching.rows))
-    told = torch.cat([start[:, None], answers], 1)[teaching.labelled].clamp(min=LOWEST)  # [n, 3, C]
+        answers = teaching.answer(nodes.logits(beside(confident, soft)))
+    given = teaching.labelled
+    told = torch.cat([start[given][:, None], answers[given]], 1).clamp(min=LOWEST)  # [n, 3, C]
     weights = torch.softmax(EVIDENCE * (told * teaching.target[:, None]).sum((0, 2)), 0) * strength
     weights[0] += 1 - strength
     return mix([base, confident, soft], weights)
 
 
-def confident_nodes(answer: Tensor, labelled: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The most confident unlabelled nodes of every predicted class: the nodes, their classes one-hot, weights of 1."""
+def confident_nodes(
+    answer: Iterable[tuple[int, Tensor]], labelled: Tensor, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The most confident unlabelled nodes of every predicted class: the nodes, their classes one-hot, weights of 1.
+
+    Args:
+        answer: log p of all nodes, some of them at a time, each with the first one's number.
+        labelled: nodes that are left out.
+        count: how many of every class.
+    """
+    best: tuple[Tensor, Tensor] | None = None  # how certain, and which nodes, [count, C]
+    for first, rows in answer:
+        found = _most_certain(rows, labelled - first, count)
+        found = found[0], found[1] + first
+        best = found if best is None else _better(best, found, count)
+    assert best is not None
+    certain, chosen = best
+    picked = certain > 0
+    chosen, mark = chosen[picked], picked.nonzero()[:, 1]
+    return chosen, F.one_hot(mark, certain.shape[1]).to(certain.dtype), torch.ones(len(chosen), device=certain.device)
+
+
+def _most_certain(answer: Tensor, left_out: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The most certain of some rows for every class, best first: how certain, and their places, [count, C]."""
     nodes, classes = answer.shape
     certain, predicted = answer.exp().max(1)
-    certain = certain.index_fill(0, labelled, 0.0)
-    count = min(count, max(5, MOST // classes), nodes)
+    certain = certain.index_fill(0, left_out[(left_out >= 0) & (left_out < nodes)], 0.0)
     of_class = certain[:, None] * F.one_hot(predicted, classes)
-    top = of_class.topk(count, dim=0)
-    picked = top.values > 0
-    chosen, mark = top.indices[picked], picked.nonzero()[:, 1]
-    return chosen, F.one_hot(mark, classes).to(answer.dtype), torch.ones(len(chosen), device=answer.device)
+    top = of_class.topk(min(_most(count, classes), nodes), dim=0)
+    return top.values, top.indices
+
+
+def _better(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:
+    """The most certain of two choices."""
+    certain, nodes = (torch.cat(pair) for pair in zip(one, other, strict=True))
+    top = certain.topk(min(_most(count, certain.shape[1]), len(certain)), dim=0)
+    return top.values, nodes.gather(0, top.indices)
+
+
+def _most(count: int, classes: int) -> int:
+    return min(count, max(5, MOST // classes))
 
 
 def refit(teaching: Teaching, nodes: Tensor, target: Tensor, weight: Tensor) -> LinearMaps:
@@ -104,7 +136,7 @@ def refit(teaching: Teaching, nodes: Tensor, target: Tensor, weight: Tensor) -> 
     both = torch.cat([teaching.labelled, nodes])
     rows, directions = {}, {}
     for name in {name for group in groups for name in group}:
-        rows[name] = teaching.rows[name].take(both)
+        rows[name] = teaching.nodes.rows[name].take(both)
         own, new = rows[name].split([len(teaching.labelled), len(nodes)])
         directions[name] = torch.cat([own, mass.t() @ new])
     weighting = torch.cat([torch.ones(len(teaching.labelled), device=weight.device), weight])[None]

@@ -18,6 +18,7 @@ from plgc.evaluation.claims import wilson
 from plgc.graphs.labels import NOTHING_HELD_OUT, choose_labels, cross_validation
 from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.progress import Progress, shown
+from plgc.sparse.stored_inputs import StoredGraphs
 
 FEW, REPEATS_OF_FEW, REPEATS = 100, 10, 2  # with few labels, folds differ much
 
@@ -31,6 +32,7 @@ def cross_validate(
     repeats: int | None = None,
     seed: int = 0,
     settings: HeadSettings | None = None,
+    prepared: StoredGraphs | None = None,
     progress: Progress | bool | None = True,
 ) -> dict[str, Any]:
     """Fit heads on some of the labels and score them on the others, fold by fold.
@@ -45,6 +47,7 @@ def cross_validate(
         shots, labels, settings: as for :func:`plgc.finetune`.
         repeats: how often the folds are drawn; by default 10 times of up to 100 labels, else twice.
         seed: of the first draw.
+        prepared: where the graph is to stay on disk, see :mod:`plgc.downstream.from_disk`.
         progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
             message, the repetitions done and all of them.
 
@@ -72,8 +75,8 @@ def cross_validate(
         repeats = REPEATS_OF_FEW if int(sum(one["test_mask"].sum() for one in first)) <= FEW else REPEATS
     if repeats < 1:
         raise SettingError(f"repeats is {repeats}: at least 1 is needed")
-    inputs = backbone.prepare(graph)
-    embedding, found = backbone.embed(inputs), list[Answers]()
+    inputs = backbone.prepare(graph, prepared)
+    embedding, found = backbone.embed_either(inputs), list[Answers]()
     with shown(progress) as report:
         for repeat in range(repeats):
             report("estimating the accuracy", repeat, repeats)

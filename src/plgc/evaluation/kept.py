@@ -21,8 +21,10 @@ from torch import Tensor
 
 from plgc.downstream.backbone import BESIDE, beside_input
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.stored_embedding import StoredEmbedding, stored_embedding
 from plgc.downstream.tasks.classifier import Classifier
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.stored_inputs import StoredInputs
 
 Ways = dict[str, Embedder]  # by prefix
 
@@ -35,6 +37,7 @@ class KeptEmbedding(Embedder):
         self.num_features, self.scaling = embedder.num_features, embedder.scaling
         self.parts = {name: width for name, width in embedder.parts.items() if names is None or name in names}
         self._last: tuple[Inputs, Tensor] | None = None
+        self._stored: tuple[StoredInputs, StoredEmbedding] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -46,6 +49,15 @@ class KeptEmbedding(Embedder):
         if self._last is None or self._last[0] is not graph:
             self._last = graph, self._made(graph, self.embedder.embed(graph))
         return self._last[1]
+
+    def embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
+        """The same of a graph on disk."""
+        if self._stored is None or self._stored[0] is not graph:
+            self._stored = graph, self._made_stored(graph, self.embedder.embed_stored(graph))
+        return self._stored[1]
+
+    def _made_stored(self, graph: StoredInputs, embedding: StoredEmbedding) -> StoredEmbedding:
+        return embedding if len(self.parts) == len(embedding.parts) else embedding.only(self.parts)
 
     def _made(self, graph: Inputs, embedding: Tensor) -> Tensor:
         pieces = embedding.split(list(self.embedder.parts.values()), dim=1)
@@ -62,6 +74,10 @@ class WithPlainParts(KeptEmbedding):
 
     def _made(self, graph: Inputs, embedding: Tensor) -> Tensor:
         return beside_input(graph, embedding)
+
+    def _made_stored(self, graph: StoredInputs, embedding: StoredEmbedding) -> StoredEmbedding:
+        plain = stored_embedding(graph, dict.fromkeys(BESIDE, graph.num_features))
+        return StoredEmbedding(graph, {**embedding.parts, **plain.parts})
 
 
 def ways_of(model: Embedder, task: str = "node") -> Ways:

@@ -15,7 +15,8 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import reconstruct
 from plgc.downstream.combine import put_together
 from plgc.downstream.embedder import Embedder
-from plgc.downstream.head import HeadSettings, smooth
+from plgc.downstream.head import HeadSettings
+from plgc.downstream.smoothing import smooth
 from plgc.downstream.tasks.answers import Answers, answers_on
 from plgc.downstream.tasks.classifier import Classifier, finetune_last_layer, train_on_condensed
 from plgc.downstream.tasks.cluster import cluster_nodes, score_clusters
@@ -33,6 +34,7 @@ from plgc.runtime.errors import LabelError, SettingError
 from plgc.runtime.options import accepts
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.prepared import PreparedGraphs
+from plgc.sparse.stored_inputs import StoredGraphs
 
 
 @accepts(options=LearnOptions)
@@ -75,7 +77,7 @@ def score(
     *,
     seed: int = 0,
     on: str = "test",
-    prepared: PreparedGraphs | None = None,
+    prepared: PreparedGraphs | StoredGraphs | None = None,
     settled: dict[str, float] | None = None,
     head: HeadSettings | None = None,
     answers: list[Answers] | None = None,
@@ -88,6 +90,13 @@ def score(
     task's predictions are appended to ``answers``.
     """
     prepared = prepared or PreparedGraphs()
+    if isinstance(prepared, StoredGraphs):
+        if task != "node":
+            raise SettingError(f"--task {task} is not done from disk: leave the memory limit out")
+        found, metrics = _answer_stored(learned, case, prepared, on, {} if settled is None else settled, head)
+        if answers is not None:
+            answers.append(found)
+        return metrics
     if task == "link":
         split, graph = case.split, case.graph
         assert split is not None
@@ -152,6 +161,26 @@ def _answer_nodes(
     # Our head smooths its predictions over the graph; what that would do for this method is reported beside.
     smoothed = smooth(probability, inputs.adjacency, HeadSettings()).argmax(1).cpu()
     return answers, {**answers.metrics(), "smoothed_accuracy": accuracy(smoothed[answers.nodes], answers.truth)}
+
+
+def _answer_stored(
+    learned: Embedder,
+    case: Case,
+    prepared: StoredGraphs,
+    on: str,
+    settled: dict[str, float],
+    settings: HeadSettings | None = None,
+) -> tuple[Answers, dict[str, float]]:
+    """Predictions of our head for the nodes to be scored of a graph on disk, and their metrics."""
+    if case.clean is None:
+        raise LabelError("the graph has no labels: nodes cannot be classified")
+    inputs = learned.prepare(case.visible, prepared)
+    embedding, adjacency = learned.embed_stored(inputs), inputs.adjacency if learned.uses_edges else None
+    seen = {"uses_edges": learned.uses_edges}
+    head = fit_head_on(embedding, learned.parts, inputs, case.graph, case.clean, case.validate, settings, **seen)
+    settled.update(head.settled)
+    answers = answers_on(head.probabilities(embedding, adjacency), case.graph, on)
+    return answers, answers.metrics()
 
 
 def train_whole_graph(

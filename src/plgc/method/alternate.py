@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from plgc.method.batches import TrainingGraph
+from plgc.method.disk.graph import GraphOnDisk, synthesise_on_disk
+from plgc.method.disk.labels import StreamedLabels
 from plgc.method.private import release_privately
 from plgc.method.release import merge_small_clusters, shared_values
 from plgc.method.resume import Run
@@ -24,13 +26,13 @@ class Condensation:
     """
 
     stage: StageOne
-    labels: PseudoLabels
+    labels: PseudoLabels | StreamedLabels
     features: Tensor | None
     share: float | None = None
 
 
 def alternate(
-    graph: TrainingGraph,
+    graph: TrainingGraph | GraphOnDisk,
     count: int,
     settings: CondenseSettings,
     seed: int,
@@ -72,19 +74,46 @@ def alternate(
             labels = graph.all_labels(stage)
         # Stage II: synthetic features X' whose embeddings are the pseudo-labels.
         if stage_two and last and int(labels.counts.min()) < settings.min_cluster:
-            labels, left = merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, settings.min_cluster)
+            labels, left = _merged(graph, labels, stage, settings.min_cluster)
             run.features = None if run.features is None else run.features[left]
         if stage_two and last and settings.private:
+            assert isinstance(graph, TrainingGraph)
+            assert isinstance(labels, PseudoLabels)
             run.report("stage II: what differs by more than chance")
             embedding = embed(stage, graph.inputs)
             features, labels, share = release_privately(graph.inputs, embedding, labels, stage.blocks, stage.channels)
             return Condensation(stage, labels, features, share)
         if stage_two and (last or every_round):
             run.report(f"stage II: {len(labels.vectors)} synthetic nodes, pseudo-labels explain {labels.explained:.1%}")
-            allowed = None
-            if settings.max_share < 1:
-                allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share, graph.masses)
-            run.features, losses = synthesise(run.features, stage, graph.inputs, labels, settings.synthesis, allowed)
+            run.features, losses = _synthesised(run.features, graph, labels, stage, settings)
             curves.synthesis_loss.extend(losses)
         if last:
             return Condensation(stage, labels, run.features)
+
+
+def _merged(
+    graph: TrainingGraph | GraphOnDisk, labels: PseudoLabels | StreamedLabels, stage: StageOne, minimum: int
+) -> tuple[PseudoLabels | StreamedLabels, Tensor]:
+    """The pseudo-labels without clusters that are too small, and which of the K are left."""
+    if isinstance(labels, StreamedLabels):
+        return labels.merged(stage.blocks, minimum)
+    assert isinstance(graph, TrainingGraph)
+    return merge_small_clusters(labels, embed(stage, graph.inputs), stage.blocks, minimum)
+
+
+def _synthesised(
+    features: Tensor | None,
+    graph: TrainingGraph | GraphOnDisk,
+    labels: PseudoLabels | StreamedLabels,
+    stage: StageOne,
+    settings: CondenseSettings,
+) -> tuple[Tensor, list[float]]:
+    """X' for these pseudo-labels, and the distances ‖ỹ_k − z_k‖² on the way."""
+    if isinstance(graph, GraphOnDisk):
+        assert isinstance(labels, StreamedLabels)
+        return synthesise_on_disk(features, stage, graph, labels, settings.synthesis)
+    assert isinstance(labels, PseudoLabels)
+    allowed = None
+    if settings.max_share < 1:
+        allowed = shared_values(graph.inputs, labels, stage.channels, settings.max_share, graph.masses)
+    return synthesise(features, stage, graph.inputs, labels, settings.synthesis, allowed)

@@ -16,15 +16,18 @@ import torch
 from torch import Tensor
 
 from plgc.graphs.features import row_entries
+from plgc.method.disk.inputs import StoredInputs
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import EMPTY, SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
-from plgc.sparse.adjacency import build_adjacency
+from plgc.sparse.adjacency import Adjacency, build_adjacency
 from plgc.sparse.features import SparseFeatures, StoredFeatures, feature_rows
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.locality import local_order
+from plgc.sparse.on_disk import StoredAdjacency
+from plgc.sparse.product import index_dtype
 
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little
@@ -138,7 +141,7 @@ class TrainingGraph:
         return torch.ones(len(rows), device=rows.device) if self.masses is None else self.masses[rows]
 
 
-def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
+def draw_batch(inputs: Inputs | StoredInputs, order: Tensor, size: int, generator: torch.Generator) -> Inputs:
     """A subgraph of about ``size`` nodes: half are randomly drawn blocks, slices of ``order``, half their neighbours.
 
     The losses see the blocks alone: the neighbours pass messages, but lack many of their own edges.
@@ -153,30 +156,42 @@ def draw_batch(inputs: Inputs, order: Tensor, size: int, generator: torch.Genera
     return replace(take_nodes(inputs, nodes), loss_rows=own[nodes].nonzero().flatten())
 
 
-def neighbours(inputs: Inputs, nodes: Tensor, most: int) -> Tensor:
+def neighbours(inputs: Inputs | StoredInputs, nodes: Tensor, most: int) -> Tensor:
     """At most ``most`` neighbours of ``nodes``: those with most edges to them, divided by the root of their degree."""
-    adjacency = inputs.adjacency
-    _, entry = row_entries(adjacency.crow, nodes)
-    edges = torch.bincount(adjacency.col[entry], minlength=inputs.num_nodes)
+    _, col, _ = _entries(inputs.adjacency, nodes)
+    edges = torch.bincount(col, minlength=inputs.num_nodes)
     edges[nodes] = 0
     around = edges.nonzero().flatten()
-    closeness = edges[around] / adjacency.crow.diff()[around].sqrt()
+    closeness = edges[around] / _sizes(inputs.adjacency)[around].sqrt()
     return around[torch.sort(closeness, descending=True, stable=True).indices[:most]]
 
 
-def take_nodes(inputs: Inputs, nodes: Tensor) -> Inputs:
+def take_nodes(inputs: Inputs | StoredInputs, nodes: Tensor) -> Inputs:
     """The subgraph that ``nodes`` (ascending) induce, with Â of its own."""
-    adjacency = inputs.adjacency
-    place = torch.full((inputs.num_nodes,), -1, dtype=adjacency.col.dtype, device=inputs.device)
-    place[nodes] = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device)
-    starts, entry = row_entries(adjacency.crow, nodes)
-    row = torch.arange(len(nodes), dtype=place.dtype, device=inputs.device).repeat_interleave(starts.diff())
-    col = place[adjacency.col[entry]]
+    starts, col, weight = _entries(inputs.adjacency, nodes)
+    kind = index_dtype(inputs.num_nodes)
+    place = torch.full((inputs.num_nodes,), -1, dtype=kind, device=inputs.device)
+    place[nodes] = torch.arange(len(nodes), dtype=kind, device=inputs.device)
+    row = torch.arange(len(nodes), dtype=kind, device=inputs.device).repeat_interleave(starts.diff())
+    col = place[col]
     inside = (col >= 0) & (col != row)
-    weight = None if adjacency.weight is None else adjacency.weight[entry][inside]
+    weight = None if weight is None else weight[inside]
     return Inputs(
         feature_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight)
     )
+
+
+def _entries(adjacency: Adjacency | StoredAdjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Where the entries of each of these nodes begin, their columns and weights; self-loops may be among them."""
+    if isinstance(adjacency, StoredAdjacency):
+        return adjacency.neighbours(nodes)
+    starts, entry = row_entries(adjacency.crow, nodes)
+    return starts, adjacency.col[entry], None if adjacency.weight is None else adjacency.weight[entry]
+
+
+def _sizes(adjacency: Adjacency | StoredAdjacency) -> Tensor:
+    """How many entries of A + I every node has, [N]."""
+    return adjacency.starts.diff() + 1 if isinstance(adjacency, StoredAdjacency) else adjacency.crow.diff()
 
 
 def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: int) -> int | None:
@@ -188,7 +203,7 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
         SettingError: not even the smallest batch fits.
     """
     nodes, branches = inputs.num_nodes, settings.branches
-    step = _step_bytes(branches, inputs.num_features, count, settings)
+    step = step_bytes(branches, inputs.num_features, count, settings)
     graph = PROGRAM + _graph_bytes(inputs)
     in_batches = inputs.device.type == "cpu" and nodes > WHOLE
     if graph + nodes * step <= memory and not in_batches:
@@ -206,7 +221,7 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     return int(min(fits, LARGEST))
 
 
-def _step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
+def step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:
     """Bytes that a node takes in a step: activations of two views with their gradients, and the assignment."""
     views = sum(2 * (branch.hidden + branch.width) for branch in branches)
     assignment = 10 * count if settings.pseudo_labels.swap > 0 else 0

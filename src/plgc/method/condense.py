@@ -12,17 +12,18 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.artifact.rounding import rounded
 from plgc.graphs.bare import BareGraph, bare_graph
 from plgc.method.alternate import alternate
-from plgc.method.batches import TrainingGraph, batch_size
+from plgc.method.disk.graph import GraphOnDisk
 from plgc.method.release import Release, check_min_cluster, check_words, privatise, without_details
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
+from plgc.method.training import training_graph
 from plgc.method.warm import Known, stand_in, warm_settings
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute, accepts, check_device, check_precision, cpu_threads
 from plgc.runtime.progress import Progress, shown
-from plgc.sparse.inputs import fingerprint, prepare, resolve_scaling
+from plgc.sparse.inputs import fingerprint, resolve_scaling
 
 
 @accepts(compute=Compute, release=Release)
@@ -104,16 +105,14 @@ def condense_bare(
     used = settings if known is None else warm_settings(settings)
     digest = fingerprint(bare) if release.fingerprint or given.checkpoint is not None else None
     with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
-        budget = compute.budget
-        inputs = prepare(bare, scaling, compute.device, reorder=True, keep_stored=budget is not None)
-        core = bare.core_mask
-        core = core if core is None or inputs.order is None else core[inputs.order.cpu()]
-        batch = None if budget is None else batch_size(inputs, count, settings, budget)
+        stands_in, checkpoint = known is not None and known.stands_in, given.checkpoint
+        training = training_graph(bare, scaling, count, used, compute, stands_in=stands_in, checkpoint=checkpoint)
+        batch, core = training.batch_nodes, training.core
         file = checkpoint_in(
-            given.checkpoint,
+            checkpoint,
             method="plgc",
             graph=digest,
-            core=None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
+            core=None if core is None else hashlib.sha256(core.cpu().numpy().tobytes()).hexdigest(),
             nodes=count,
             seed=seed,
             settings=settings.to_dict(),
@@ -121,12 +120,14 @@ def condense_bare(
             threads=threads,
             **({} if batch is None else {"batch": batch}),
             **({} if known is None else {"known": [known.condensed.as_parent().checksum, known.stands_in]}),
+            **({"from": "disk"} if isinstance(training, GraphOnDisk) else {}),
         )
         run = Run(used.pseudo_labels, report, file)
         if batch is not None:
-            run.report(f"training in batches of {batch} of {inputs.num_nodes} nodes, since memory is limited")
-        training = TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
-        if known is not None and known.stands_in:
+            run.report(f"training in batches of {batch} of {bare.num_nodes} nodes, since memory is limited")
+        if isinstance(training, GraphOnDisk):
+            training = replace(training, report=run.report)
+        elif known is not None and known.stands_in:
             training = stand_in(training, known.condensed)
         made = alternate(training, count, used, seed, run, known=known)
         assert made.features is not None

@@ -126,29 +126,56 @@ def merge_small_clusters(
     """
     if int(labels.counts.min()) >= minimum:
         return labels, torch.arange(len(labels.counts))
-    counts, mass, vectors = labels.counts.cpu().tolist(), labels.mass.clone(), labels.vectors.clone()
-    sums = labels.weights.t() @ embedding * mass[:, None]  # Σ_n q_nk z_n: adds up where clusters merge
-    owner, alive = list(range(len(counts))), set(range(len(counts)))
+    sums = labels.weights.t() @ embedding * labels.mass[:, None]  # Σ_n q_nk z_n
+    found = merge_clusters(labels.vectors, labels.counts, labels.mass, sums, blocks, minimum)
+    # Column k of ``share`` says how a merged cluster's weights are put together: in proportion to the masses.
+    share = torch.zeros(len(labels.counts), len(labels.counts), device=found.mass.device, dtype=found.mass.dtype)
+    share[torch.arange(len(found.owner)), found.owner] = labels.mass
+    share = share[:, found.kept] / found.mass
+    merged = PseudoLabels(found.vectors, labels.weights @ share, found.counts, labels.explained, found.mass)
+    return merged, found.kept
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Clusters that have been merged: those that are left, and into which of the K every one went.
+
+    Attributes:
+        vectors: pseudo-labels that are left, [K', d].
+        counts: their nodes, and
+        mass: their nodes before rounding.
+        owner: which cluster each has become part of, itself included, [K].
+        kept: which are left, ascending, [K'].
+    """
+
+    vectors: Tensor
+    counts: Tensor
+    mass: Tensor
+    owner: Tensor
+    kept: Tensor
+
+
+def merge_clusters(
+    vectors: Tensor, counts: Tensor, mass: Tensor, sums: Tensor, blocks: tuple[int, ...], minimum: int
+) -> Merged:
+    """What :func:`merge_small_clusters` does, with Σ_n q_nk z_n in ``sums``, [K, d]."""
+    sizes, mass, vectors, sums = counts.cpu().tolist(), mass.clone(), vectors.clone(), sums.clone()
+    owner, alive = list(range(len(sizes))), set(range(len(sizes)))
     while len(alive) > 1:
-        smallest = min(alive, key=lambda index: (counts[index], index))
-        if counts[smallest] >= minimum:
+        smallest = min(alive, key=lambda index: (sizes[index], index))
+        if sizes[smallest] >= minimum:
             break
         alive.remove(smallest)
         others = sorted(alive)
         nearest = others[int((vectors[others] @ vectors[smallest]).argmax())]
-        counts[nearest] += counts[smallest]
+        sizes[nearest] += sizes[smallest]
         mass[nearest] += mass[smallest]
         sums[nearest] += sums[smallest]
         vectors[nearest] = unit_blocks(sums[nearest][None], blocks)[0]
         owner = [nearest if own == smallest else own for own in owner]
     kept = torch.tensor(sorted(alive))
-    # Column k of ``share`` says how a merged cluster's weights are put together: in proportion to the masses.
-    share = torch.zeros(len(owner), len(owner), device=mass.device, dtype=mass.dtype)
-    share[torch.arange(len(owner)), torch.tensor(owner)] = labels.mass
-    share = share[:, kept] / mass[kept]
-    sizes = torch.tensor([counts[index] for index in kept.tolist()], device=labels.counts.device)
-    merged = PseudoLabels(vectors[kept], labels.weights @ share, sizes, labels.explained, mass[kept])
-    return merged, kept
+    left = torch.tensor([sizes[index] for index in kept.tolist()], device=counts.device)
+    return Merged(vectors[kept], left, mass[kept], torch.tensor(owner), kept)
 
 
 @torch.no_grad()

@@ -8,6 +8,8 @@ the manifold, and the rebuilt backbone gets worse while the loss here falls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -72,15 +74,25 @@ def refine_features(
     features: Tensor, stage: StageOne, inputs: Inputs, labels: PseudoLabels, settings: SynthesisSettings
 ) -> tuple[Tensor, list[float]]:
     """Move X' down the distance ‖ỹ_k − z_k‖² of its embeddings; returns X' and the distance after every step."""
+    return descend(features, stage, labels.vectors, lambda: _moments(stage, inputs), settings)
+
+
+def descend(
+    features: Tensor,
+    stage: StageOne,
+    vectors: Tensor,
+    moments: Callable[[], list[tuple[Tensor, Tensor]]],
+    settings: SynthesisSettings,
+) -> tuple[Tensor, list[float]]:
+    """The same, with Ỹ and the moments of the whole graph's embedding, which are asked for where steps are taken."""
     if settings.steps == 0:
         return features, []
     features = features.clone().requires_grad_(True)
     scale = float(features.detach().pow(2).mean().sqrt())
     optimizer = torch.optim.Adam([features], lr=settings.learning_rate * scale)
-    moments = _moments(stage, inputs)
-    curve = []
+    whole, curve = moments(), []
     for _ in range(settings.steps):
-        loss = (embed_condensed(features, stage, moments) - labels.vectors).pow(2).sum(1).mean()
+        loss = (embed_condensed(features, stage, whole) - vectors).pow(2).sum(1).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from plgc.artifact.condensed import CondensedGraph
 from plgc.method.batches import TrainingGraph
+from plgc.method.disk.graph import GraphOnDisk
+from plgc.method.disk.inputs import StoredInputs
 from plgc.method.losses import known_loss
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import KnownRows, StageOne, embed, spread_rows, unit_blocks
@@ -64,7 +66,7 @@ def stand_in(graph: TrainingGraph, known: CondensedGraph) -> TrainingGraph:
     )
 
 
-def start_from(stage: StageOne, known: Known, graph: TrainingGraph, seed: int) -> None:
+def start_from(stage: StageOne, known: Known, graph: TrainingGraph | GraphOnDisk, seed: int) -> None:
     """Bring a stage that has just been started to what a condensed graph with the same encoders knows."""
     rows, blocks = known_rows(known, graph.inputs), known.condensed.blocks
     for encoder, target in zip(stage.encoders, rows.targets, strict=True):
@@ -81,7 +83,7 @@ def start_from(stage: StageOne, known: Known, graph: TrainingGraph, seed: int) -
         stage.prototypes.copy_(vectors)
 
 
-def known_rows(known: Known, inputs: Inputs) -> KnownRows:
+def known_rows(known: Known, inputs: Inputs | StoredInputs) -> KnownRows:
     """The rows of a condensed graph as the losses take them; they weigh N_old / N, with N nodes in the graph itself."""
     condensed, device = known.condensed, inputs.device
     assert condensed.pseudo_labels is not None

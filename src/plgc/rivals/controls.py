@@ -9,7 +9,7 @@ them. What a file adds is the difference to ``plain_parts``, the head on all it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 
 from plgc.downstream.backbone import BESIDE, LEARNED, beside_input, propagated_features
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.stored_embedding import StoredEmbedding, stored_embedding
 from plgc.downstream.tasks.classifier import Classifier, train_classifier
 from plgc.downstream.tasks.metrics import auroc
 from plgc.graphs.bare import bare_graph
@@ -36,6 +37,7 @@ from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.runtime.progress import silent
 from plgc.sparse.inputs import Inputs, prepare, resolve_scaling
 from plgc.sparse.prepared import PreparedGraphs
+from plgc.sparse.stored_inputs import StoredInputs
 
 CONTROL_WIDTH = 512
 
@@ -78,6 +80,8 @@ class Reference(Embedder):
         scaling: of the rows of X.
         where: the device.
         uses_edges: False where neither the function nor the head may see the edges.
+        networks: by part, what computes it of a graph on disk; other parts are X, ÂX and Â²X.
+        on_disk: whether parts and networks say all that the function does.
     """
 
     function: Callable[[Inputs], Tensor]
@@ -86,6 +90,8 @@ class Reference(Embedder):
     scaling: str
     where: str = "cpu"
     uses_edges: bool = True
+    networks: Mapping[str, GNN] = field(default_factory=dict)
+    on_disk: bool = True
 
     @property
     def device(self) -> torch.device:
@@ -96,6 +102,12 @@ class Reference(Embedder):
     def embed(self, graph: Inputs) -> Tensor:
         """The embedding of every node."""
         return self.function(graph)
+
+    def embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
+        """The embedding of every node of a graph on disk."""
+        if not self.on_disk:
+            return super().embed_stored(graph)
+        return stored_embedding(graph, self.parts, self.networks)
 
 
 def propagated(case: Case, options: LearnOptions) -> Reference:
@@ -124,8 +136,9 @@ def random_encoder(case: Case, options: LearnOptions) -> Reference:
     width, scaling = _features(case)
     generator = torch.Generator().manual_seed(options.seed)
     gnn = GNN(options.kind, width, CONTROL_WIDTH, CONTROL_WIDTH, generator=generator).to(options.device)
+    parts = {"learned": CONTROL_WIDTH}
     return Reference(
-        lambda graph: gnn(graph.x, graph.adjacency), width, {"learned": CONTROL_WIDTH}, scaling, options.device
+        lambda graph: gnn(graph.x, graph.adjacency), width, parts, scaling, options.device, networks={"learned": gnn}
     )
 
 
@@ -139,9 +152,10 @@ def ssl(case: Case, options: LearnOptions) -> Reference:
     for channel, block in zip(stage.channels, stage.blocks, strict=True):
         parts[LEARNED[channel]] = parts.get(LEARNED[channel], 0) + block
     if options.preset == "paper":
-        return Reference(lambda graph: embed(stage, graph), width, parts, scaling, options.device)
+        return Reference(lambda graph: embed(stage, graph), width, parts, scaling, options.device, on_disk=False)
     parts |= dict.fromkeys(BESIDE, width)
-    return Reference(lambda graph: beside_input(graph, embed(stage, graph)), width, parts, scaling, options.device)
+    both = lambda graph: beside_input(graph, embed(stage, graph))  # noqa: E731
+    return Reference(both, width, parts, scaling, options.device, on_disk=False)
 
 
 def train_stage_one(

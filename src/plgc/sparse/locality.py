@@ -24,16 +24,20 @@ def local_order(edge_index: Tensor, num_nodes: int) -> Tensor:
     ones = np.ones(len(row), dtype=np.float32)
     matrix = sp.csr_array((ones, (row, col)), shape=(num_nodes, num_nodes))
     matrix = sp.csr_array(matrix + sp.diags_array(np.ones(num_nodes, dtype=np.float32)))
+    return torch.from_numpy(np.lexsort(community_keys(matrix, np.arange(num_nodes), LEVELS)))
+
+
+def community_keys(matrix: sp.csr_array, place: np.ndarray, levels: int) -> list[np.ndarray]:
+    """The community of every node at every level, the finest first; ``place`` says which row of the matrix it is."""
     keys: list[np.ndarray] = []
-    place = np.arange(num_nodes)
-    for _ in range(LEVELS):
+    for _ in range(levels):
         label = _spread_labels(matrix)
         place = label[place]
         keys.append(place)
         members = _membership(label)
         matrix = sp.csr_array(members.T @ matrix @ members)
         matrix.setdiag(0.5)  # a community's own edges would outvote all others: it is to join one
-    return torch.from_numpy(np.lexsort(keys))
+    return keys
 
 
 def _spread_labels(matrix: sp.csr_array) -> np.ndarray:

@@ -1,0 +1,158 @@
+"""Heads on graphs that stay on disk: what that takes of memory and disk, checked before the work, and a place for it.
+
+The limit is on what the process itself takes (anonymous and shared memory). Pages of mapped files, scratch files among
+them, belong to the system's cache, which gives them up when memory is needed. Where the scratch folder lies in memory
+itself (tmpfs), it counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.downstream.self_training import MOST, SAMPLE
+from plgc.graphs.check import node_count
+from plgc.runtime import mapped
+from plgc.runtime.errors import SettingError
+from plgc.runtime.files import cache_folder
+from plgc.runtime.options import parse_memory
+from plgc.runtime.progress import Progress, silent
+from plgc.runtime.scratch import scratch
+from plgc.sparse.inputs import edge_weight
+from plgc.sparse.on_disk import BLOCK_ENTRIES, BYTES_AN_ENTRY
+from plgc.sparse.stored_inputs import HALF_FROM, LEAST_ROWS, StoredGraphs
+
+MIB = 1 << 20
+BASE = 416 * MIB  # the interpreter and its libraries
+A_NODE = 100  # bytes: labels and masks, and what choosing among them takes; where edges begin, degrees, norms
+LEAST_BLOCK = 48 * MIB  # of rows, in all their forms
+MOST_BLOCK = 512 * MIB  # larger ones are no quicker
+LABEL_COPIES = 4  # of the rows with a label, while a head is trained on them
+VIEWS = 4  # the labels as they are, and folds
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Work:
+    """How large the work on a graph is.
+
+    Attributes:
+        widths: of an embedding's parts, by name.
+        classes: C.
+        labels: that a head is trained on; 0 where one is only applied.
+        models: how many embeddings are made.
+    """
+
+    widths: Mapping[str, int]
+    classes: int
+    labels: int = 0
+    models: int = 1
+
+
+def stays_on_disk(graph: Data, work: Work, memory: int | str | None) -> bool:
+    """Whether a graph is left on disk: where memory is limited, and the graph is mapped or would not fit."""
+    if memory is None:
+        return False
+    tensors = [tensor for tensor in _arrays(graph) if tensor.layout == torch.strided]
+    columns, entries = sum(work.widths.values()), 0 if graph.edge_index is None else graph.edge_index.shape[1]
+    whole = BASE + _held(graph) + 24 * entries + 2 * FLOAT * node_count(graph) * (columns + VIEWS * work.classes)
+    return any(mapped.is_mapped(tensor) for tensor in tensors) or whole > parse_memory(memory)
+
+
+@contextlib.contextmanager
+def from_disk(
+    graph: Data, work: Work, memory: int | str, folder: Path | str | None = None, progress: Progress = silent
+) -> Iterator[StoredGraphs]:
+    """A place for the work on a graph that stays on disk; tables that are made in it may outlive it.
+
+    Args:
+        graph: as :func:`plgc.load_graph` gives it.
+        work: how large it is.
+        memory: bytes to stay within, as a number or a text such as ``4GiB``.
+        folder: for scratch files; by default the package's cache.
+        progress: called while passes over all nodes go on.
+
+    Raises:
+        SettingError: memory or disk do not suffice.
+    """
+    limit, place = parse_memory(memory), Path(folder) if folder is not None else cache_folder()
+    disk = disk_bytes(graph, work)
+    with scratch(place, disk, "embedding this graph and its predictions") as room:
+        needed = needed_memory(graph, work) + (disk if in_memory(place) else 0)
+        check_limit(limit, needed, work, graph)
+        graphs = StoredGraphs(room)
+        widest = int(graphs.adjacency(graph).starts.diff().max()) * BYTES_AN_ENTRY
+        check_limit(limit, needed := needed + max(0, widest - BYTES_AN_ENTRY * BLOCK_ENTRIES), work, graph)
+        graphs.how = {
+            "block_bytes": min(MOST_BLOCK, LEAST_BLOCK + (limit - needed) // 2),
+            "slice_bytes": max(limit // 3, MIB),
+            "progress": progress,
+        }
+        yield graphs
+
+
+def needed_memory(graph: Data, work: Work) -> int:
+    """The least memory in bytes with which a head is trained or applied."""
+    columns = sum(work.widths.values())
+    rows = (work.labels + MOST + SAMPLE) * (columns + VIEWS * work.classes) if work.labels else 0
+    wide = FLOAT * LEAST_ROWS * 4 * (columns + VIEWS * work.classes)
+    head = 8 * FLOAT * VIEWS * work.classes * columns
+    block = max(LEAST_BLOCK, wide) + BYTES_AN_ENTRY * BLOCK_ENTRIES
+    return BASE + _held(graph) + A_NODE * node_count(graph) + block + head + LABEL_COPIES * FLOAT * rows
+
+
+def disk_bytes(graph: Data, work: Work) -> int:
+    """Bytes of scratch files at most at any time: products, the columns that are multiplied, tables of logits."""
+    nodes = node_count(graph)
+    plain = sum(width for name, width in work.widths.items() if name.startswith("propagated"))
+    learned = sum(width for name, width in work.widths.items() if name == "learned")
+    features = 0 if graph.x is None else graph.x.shape[1]
+    item = 2 if 2 * FLOAT * nodes * features > HALF_FROM else FLOAT
+    kept = item * (max(plain, 2 * features) + 2 * learned * work.models)
+    tables = FLOAT * (VIEWS * work.classes * 4 + max(learned, features))
+    return nodes * (kept + tables)
+
+
+def check_limit(limit: int, needed: int, work: Work, graph: Data) -> None:
+    """Raise :class:`SettingError` where a limit does not suffice."""
+    if limit >= needed:
+        return
+    fewer = f", or learn from fewer than {work.labels:,} labels (--labels)" if work.labels > 2000 else ""
+    raise SettingError(
+        f"memory is {limit / MIB:,.0f} MiB: for a graph of {node_count(graph):,} nodes at least "
+        f"{-(-needed // MIB):,} MiB are needed (--memory {-(-needed // MIB)}MiB){fewer}"
+    )
+
+
+def in_memory(folder: Path) -> bool:
+    """Whether files of a folder lie in memory (tmpfs), as far as the system says."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    place = folder.resolve()
+    kinds = {Path(words[1]): words[2] for words in (line.split() for line in lines) if len(words) > 2}
+    nearest = next((parent for parent in (place, *place.parents) if parent in kinds), None)
+    return nearest is not None and kinds[nearest] in ("tmpfs", "ramfs")
+
+
+def _arrays(graph: Data) -> list[Tensor]:
+    found = (graph.x, graph.edge_index, edge_weight(graph))
+    return [tensor for tensor in found if tensor is not None]
+
+
+def _held(graph: Data) -> int:
+    """Bytes of features and edges that are in memory already."""
+    held = 0
+    for tensor in _arrays(graph):
+        if tensor.layout == torch.sparse_csr:
+            held += 32 * tensor.values().numel()  # and their scaled form, and its transpose
+        elif not mapped.is_mapped(tensor):
+            held += 2 * tensor.numel() * tensor.element_size()
+    return held

@@ -1,0 +1,170 @@
+"""A graph on disk as encoders and heads compute with it: X and edges in their files, Â by blocks, scratch for the rest.
+
+What grows with edges and features stays in files. In memory are a few numbers per node, and blocks of rows whose size
+goes by the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from plgc.runtime.errors import GraphError
+from plgc.runtime.mapped import release
+from plgc.runtime.progress import Progress, silent
+from plgc.runtime.scratch import Scratch
+from plgc.sparse.features import SparseFeatures, StoredFeatures, row_norms, sparse_features
+from plgc.sparse.inputs import NORMS, check_magnitude, edge_weight, scale_rows
+from plgc.sparse.on_disk import StoredAdjacency, stored_adjacency, stream_product
+from plgc.sparse.rows import FeatureRows, KeptRows, Rows
+
+BLOCK_BYTES = 64 << 20  # that a block of rows takes, in all its forms, where nothing else is said
+COPIES = 4  # of the numbers of a block, while they are computed
+MOST_ROWS, LEAST_ROWS = 1 << 16, 64
+HALF_FROM = 8 << 30  # bytes of ÂX and Â²X as float32 from which all products are kept as float16
+SLICE_BYTES = 1 << 30  # of the columns that are multiplied with Â at a time
+LEAST_COLUMNS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class StoredInputs:
+    """A graph ready for a GNN, on disk.
+
+    Attributes:
+        x: X, scaled when its rows are read.
+        adjacency: Â.
+        room: for what does not fit into memory.
+        block_bytes: memory that a block of rows may take, in all forms.
+        slice_bytes: of the columns that a product gathers from at a time; they should fit into the system's cache.
+        half_from: bytes of ÂX and Â²X as float32 from which products are kept as float16.
+        progress: called while a pass over all nodes goes on.
+        kept: what models have made of it, for as long as it is used.
+    """
+
+    x: FeatureRows
+    adjacency: StoredAdjacency
+    room: Scratch
+    block_bytes: int = BLOCK_BYTES
+    slice_bytes: int = SLICE_BYTES
+    half_from: int = HALF_FROM
+    progress: Progress = silent
+    kept: dict[int, Any] = field(default_factory=dict)
+    _propagated: list[Rows] = field(default_factory=list)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.adjacency.num_nodes
+
+    @property
+    def num_features(self) -> int:
+        """f."""
+        return self.x.width
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+        return torch.device("cpu")
+
+    def ranges(self, width: int) -> Iterator[tuple[int, int]]:
+        """Consecutive rows, as the first and the one after the last, of so many numbers each."""
+        step = max(LEAST_ROWS, min(MOST_ROWS, self.block_bytes // (4 * COPIES * max(1, width))))
+        for first in range(0, self.num_nodes, step):
+            yield first, min(self.num_nodes, first + step)
+
+    def table(self, *shape: int) -> Tensor:
+        """An array [N, …] in a scratch file."""
+        return self.room.empty(self.num_nodes, *shape)
+
+    @property
+    def half(self) -> bool:
+        """Whether products are kept as float16."""
+        return 8 * self.num_nodes * self.num_features > self.half_from
+
+    def propagated(self, steps: int) -> Rows:
+        """Â^steps X; ÂX and Â²X are computed once."""
+        while len(self._propagated) < steps:
+            self._propagated.append(self.product(self._propagated[-1] if self._propagated else self.x))
+        return self._propagated[steps - 1] if steps else self.x
+
+    def product(self, source: Rows, form: str = "scaled") -> KeptRows:
+        """A product over neighbours, kept; a slice of columns at a time.
+
+        Args:
+            source: H.
+            form: ``scaled`` for Â H, ``sum`` for (A + I) H, ``mean`` for the mean over neighbours alone, where a node
+                without any is its own.
+        """
+        most = max(LEAST_COLUMNS, self.slice_bytes // (4 * self.num_nodes))
+        together = min(source.width, most)
+        result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
+        slices = range(0, source.width, together)
+        rows_a_block = next(self.ranges(together))[1]
+        for number, column in enumerate(slices):
+            dense = self._columns(source, column, column + together)
+            done = number * self.num_nodes
+            for first, rows in stream_product(self.adjacency, dense, normalised=form == "scaled", rows=rows_a_block):
+                last = first + len(rows)
+                rows = self._mean(rows, dense[first:last], first, last) if form == "mean" else rows
+                result.write(first, rows, column)
+                self.progress("multiplying over edges", done + last, len(slices) * self.num_nodes)
+            release(result.values)
+        return result
+
+    def _mean(self, total: Tensor, own: Tensor, first: int, last: int) -> Tensor:
+        count = self.adjacency.degree[first:last, None] - 1
+        return torch.where(count > 0, (total - own) / torch.where(count > 0, count, 1.0), own)
+
+    def _columns(self, source: Rows, start: int, end: int) -> Tensor:
+        """Some columns of H as they are multiplied: a float32 array."""
+        if isinstance(source, KeptRows) and source.factor is None and end - start >= source.width:
+            return source.values
+        end = min(end, source.width)
+        dense = self.table(end - start)
+        for first, last in self.ranges(source.wide):
+            dense[first:last] = source.block(first, last)[:, start:end]
+        release(dense)
+        return dense
+
+
+class StoredGraphs:
+    """A cache of graphs on disk that have been prepared, so that models which are compared share ÂX and Â²X."""
+
+    def __init__(self, room: Scratch, **how: Any) -> None:
+        """``how`` are fields of :class:`StoredInputs`."""
+        self.room, self.how = room, how
+        self._adjacencies: dict[Hashable, StoredAdjacency] = {}
+        self._inputs: dict[Hashable, StoredInputs] = {}
+
+    def adjacency(self, graph: Data) -> StoredAdjacency:
+        """Â of a graph."""
+        assert graph.edge_index is not None
+        assert graph.num_nodes is not None
+        key = graph.edge_index.data_ptr(), graph.edge_index.shape[1]
+        if key not in self._adjacencies:
+            self._adjacencies[key] = stored_adjacency(graph.edge_index, graph.num_nodes, edge_weight(graph))
+        return self._adjacencies[key]
+
+    def inputs(self, graph: Data, scaling: str) -> StoredInputs:
+        """A graph as :func:`plgc.load_graph` gives it, without reading its features and edges whole."""
+        if graph.x is None:
+            raise GraphError("this graph has no node features (x): give it some before condensing or training on it")
+        adjacency, x = self.adjacency(graph), graph.x
+        values = x.values() if x.layout == torch.sparse_csr else x
+        key = id(adjacency), values.data_ptr(), scaling
+        if key not in self._inputs:
+            if scaling == "none":
+                check_magnitude(x)
+            self._inputs[key] = StoredInputs(FeatureRows(_scaled(x, scaling)), adjacency, self.room, **self.how)
+        return self._inputs[key]
+
+
+def _scaled(x: Tensor, scaling: str) -> SparseFeatures | StoredFeatures:
+    if x.layout == torch.sparse_csr:  # what is not zero is in memory already
+        return sparse_features(scale_rows(x.to(torch.float32), scaling))
+    return StoredFeatures(x, None if scaling == "none" else row_norms(x, NORMS[scaling]))
