@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +16,7 @@ from plgc.cli.options import (
     Backbone,
     Combination,
     Device,
+    DiskOptions,
     Graph,
     Json,
     Kind,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
     from plgc.downstream.backbone import Backbone as BackboneModel
     from plgc.downstream.models import NodeModel
+    from plgc.runtime.progress import Progress
+    from plgc.sparse.stored_inputs import StoredGraphs
 
 Files = Annotated[
     list[Path],
@@ -118,7 +123,7 @@ class ModelOptions:
         return condensed, {"combine": combine, "weights": weights}, graph
 
 
-@takes(ModelOptions, GraphOptions)
+@takes(ModelOptions, GraphOptions, DiskOptions)
 def train(
     files: Files,
     graph: Graph,
@@ -134,7 +139,8 @@ def train(
     from the graph's training labels, from every label where the graph has no split of its own (accuracy is then
     estimated by cross-validation), or, with --task link, which nodes are joined from its edges.
     """
-    options = ModelOptions(**values_of(ModelOptions, given))
+    options, disk = ModelOptions(**values_of(ModelOptions, given)), DiskOptions(**values_of(DiskOptions, given))
+    _check_disk(options, disk)
     if options.task == TaskName.cluster:
         raise typer.BadParameter("--task cluster has nothing to train: use 'plgc evaluate --task cluster'")
     named = GraphOptions(graph, **values_of(GraphOptions, given))
@@ -143,6 +149,7 @@ def train(
     condensed, together, opened = options.read(files, named)
     import plgc
     from plgc.downstream.head import describe_head
+    from plgc.downstream.models import finetune_nodes
     from plgc.evaluation.runs import common_seen, graph_for
     from plgc.graphs.derive import derived_of
     from plgc.graphs.labels import has_own_split
@@ -175,15 +182,18 @@ def train(
         learned = f"the edges of {data.name}"
         found = {"validation": f"AUROC {result['val']['auroc']:.3f} on a tenth of its edges"}
     else:
-        model = plgc.finetune(rebuilt, data, shots=options.shots, labels=options.labels, seed=seed)
-        own = has_own_split(data)
-        result["fitted_on"] = model.learned_from
-        learned = f"{model.learned_from} ({data.name}{f'; {data.split_origin}' if own else ''})"
-        if own:
-            result["val"], found = _validate(model, data, options)
-        else:
-            result["split"] = "no split of its own: every label may be used"
-            result["estimate"], found = _estimate(rebuilt, data, options, seed)
+        with working() as progress, _place(rebuilt, data, options, seed, disk, output.parent, progress) as prepared:
+            model = finetune_nodes(
+                rebuilt, data, shots=options.shots, labels=options.labels, seed=seed, prepared=prepared
+            )
+            own = has_own_split(data)
+            result["fitted_on"] = model.learned_from
+            learned = f"{model.learned_from} ({data.name}{f'; {data.split_origin}' if own else ''})"
+            if own:
+                result["val"], found = _validate(model, data, options, prepared)
+            else:
+                result["split"] = "no split of its own: every label may be used"
+                result["estimate"], found = _estimate(rebuilt, data, options, seed, prepared, progress)
         words = describe_head(model.head.settled)
         result["head"] = {**model.head.settled, "words": words}
         learned += f"; {words}" if words else ""
@@ -198,11 +208,44 @@ def train(
     show(result, facts(pairs | found), json)
 
 
-def _validate(model: NodeModel, data: Data, options: ModelOptions) -> tuple[dict[str, float] | None, dict[str, str]]:
+def _check_disk(options: ModelOptions, disk: DiskOptions) -> None:
+    if options.task != TaskName.node and disk.memory is not None:
+        raise typer.BadParameter(f"--memory is for --task node, --task {options.task} has the graph in memory")
+
+
+@contextlib.contextmanager
+def _place(
+    backbone: BackboneModel,
+    data: Data,
+    options: ModelOptions,
+    seed: int,
+    disk: DiskOptions,
+    beside: Path,
+    progress: Progress,
+) -> Iterator[StoredGraphs | None]:
+    """A place for the work on a graph that stays on disk; None for one in memory."""
+    from plgc.downstream.from_disk import from_disk, stays_on_disk
+    from plgc.downstream.models import check_from_disk, node_work
+
+    if disk.memory is None:
+        yield None
+        return
+    work = node_work(backbone, data, options.shots, options.labels, seed)
+    if not stays_on_disk(data, work, disk.memory):
+        yield None
+        return
+    check_from_disk(backbone)
+    with from_disk(data, work, disk.memory, disk.scratch or beside, progress) as prepared:
+        yield prepared
+
+
+def _validate(
+    model: NodeModel, data: Data, options: ModelOptions, prepared: StoredGraphs | None
+) -> tuple[dict[str, float] | None, dict[str, str]]:
     """Scores on the validation nodes of the graph's own split, where it has some, and in words."""
     if not bool(data.val_mask.any()):
         return None, {}
-    scores = model.evaluate(data, on="val")
+    scores = model.evaluate(data, on="val", prepared=prepared)
     text = f"accuracy {scores['accuracy']:.1f} % on {int(data.val_mask.sum())} nodes"
     if options.shots is None and options.labels is None:
         text += " (these labels also weighed the head's parts, so expect less on others)"
@@ -210,17 +253,27 @@ def _validate(model: NodeModel, data: Data, options: ModelOptions) -> tuple[dict
 
 
 def _estimate(
-    backbone: BackboneModel, data: Data, options: ModelOptions, seed: int
+    backbone: BackboneModel,
+    data: Data,
+    options: ModelOptions,
+    seed: int,
+    prepared: StoredGraphs | None,
+    progress: Progress,
 ) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The cross-validated estimate over every label, and in words; None where no label can be held out."""
     from plgc.evaluation import cross_validate
     from plgc.runtime.errors import LabelError
 
     try:
-        with working() as progress:
-            found = cross_validate(
-                backbone, data, shots=options.shots, labels=options.labels, seed=seed, progress=progress
-            )
+        found = cross_validate(
+            backbone,
+            data,
+            shots=options.shots,
+            labels=options.labels,
+            seed=seed,
+            prepared=prepared,
+            progress=progress,
+        )
     except LabelError as error:
         return None, {"estimate": f"none: {error}"}
     low, high = found["interval"]
@@ -232,7 +285,7 @@ def _estimate(
     }
 
 
-@takes(ModelOptions, GraphOptions)
+@takes(ModelOptions, GraphOptions, DiskOptions)
 def evaluate(
     files: Files,
     graph: Graph,
@@ -248,7 +301,8 @@ def evaluate(
     no edges), and plain parts (the last two together). A method has to beat the best of them. --task link needs a file
     made with --edges train (or --inductive); --task cluster compares k-means groups with the classes.
     """
-    options = ModelOptions(**values_of(ModelOptions, given))
+    options, disk = ModelOptions(**values_of(ModelOptions, given)), DiskOptions(**values_of(DiskOptions, given))
+    _check_disk(options, disk)
     if options.task == TaskName.cluster and on is ScoredOn.val:
         raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
     condensed, together, data = options.read(files, GraphOptions(graph, **values_of(GraphOptions, given)))
@@ -273,6 +327,8 @@ def evaluate(
             device=options.device,
             progress=progress,
             **together,
+            memory=disk.memory,
+            scratch=disk.scratch,
         )
     show(result, _evaluate_text(result), json)
 

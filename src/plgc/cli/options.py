@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -74,6 +76,24 @@ class MessageOptions:
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", callback=_set_level(ERRORS), help="No progress and no notices.")
     ] = False
+
+
+@dataclass(frozen=True)
+class DiskOptions:
+    """How graphs that are larger than memory are worked on."""
+
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Stay within this, as in 4GiB: a graph on disk is worked on block by block."),
+    ] = None
+    scratch: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where to keep what does not fit into memory, while the command runs."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.scratch is not None and self.memory is None:
+            raise typer.BadParameter("--scratch is for what does not fit into memory: give --memory with it")
 
 
 def takes(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,28 +12,34 @@ import typer
 
 from plgc.cli.inputs import GraphOptions, check_table
 from plgc.cli.node_lists import read_nodes
-from plgc.cli.options import Device, Graph, Json, check_device, examples, takes, values_of
+from plgc.cli.options import Device, DiskOptions, Graph, Json, check_device, examples, takes, values_of
 from plgc.cli.output import facts, show, working
-from plgc.cli.written import PREDICTIONS, Force, check_output
-from plgc.runtime.files import write_atomically
-from plgc.runtime.text import csv_cell
+from plgc.cli.predictions import ROWS, Block, is_table, write_predictions
+from plgc.cli.written import Force, check_output
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from plgc.downstream.models import LinkModel, NodeModel
+    from plgc.runtime.progress import Progress
+    from plgc.sparse.stored_inputs import StoredGraphs
+
 EXAMPLES = examples(
     "plgc predict model.safetensors --graph cora -o answers.csv",
     "plgc predict model.safetensors --graph edges.csv --nodes-table nodes.csv -o answers.csv",
+    "plgc predict model.safetensors --graph big/ --memory 2GiB -o answers.parquet",
     "plgc predict links.safetensors --graph cora --pairs pairs.csv -o scores.csv",
 )
-Predictions = tuple[list[list[Any]], dict[str, Any], tuple[str, str, str]]  # rows of the CSV, JSON values, texts
+Written = tuple[dict[str, Any], tuple[str, str, str]]  # JSON values, texts
 
 
-@takes(GraphOptions)
+@takes(GraphOptions, DiskOptions)
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by 'plgc train'.")],
     graph: Graph,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.csv", help="The CSV file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT.csv", help="The CSV or Parquet file to write.")
+    ],
     pairs: Annotated[
         Path | None,
         typer.Option("--pairs", metavar="PAIRS.csv", help="For a link model: two columns of nodes to score."),
@@ -43,12 +49,16 @@ def predict(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Write a model's predictions as CSV.
+    """Write a model's predictions as CSV or, where the file is called so, as Parquet.
 
     A node model gives the class of every node (node, predicted_class, probability). A link model gives the probability
     that each of --pairs is joined (source, target, probability). Nodes and classes are written by name where they have
     one, else by number, in --pairs too.
     """
+    disk = DiskOptions(**values_of(DiskOptions, given))
+    if pairs is not None and disk.memory is not None:
+        raise typer.BadParameter("--memory is for classes of nodes: links are predicted with the graph in memory")
+    is_table(output)
     named = GraphOptions(graph, **values_of(GraphOptions, given))
     check_output(output, [model, *([pairs] if pairs else ()), *named.files()], "predictions", force)
     check_device(device)
@@ -64,10 +74,12 @@ def predict(
     check_table(loaded.names.preprocessing, data, "this model")
     with working() as progress:
         progress(f"predicting on {data.name}", 0, 1)
-        rows, result, text = _node_rows(loaded, data) if pairs is None else _link_rows(loaded, data, pairs)
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows([csv_cell(cell) for cell in row] for row in rows)
-    write_atomically(output, content.getvalue().encode())
+        if isinstance(loaded, plgc.LinkModel):
+            assert pairs is not None
+            result, text = _write_links(output, loaded, data, pairs)
+        else:
+            with _place(loaded, data, disk, output.parent, progress) as prepared:
+                result, text = _write_nodes(output, loaded, data, prepared, progress)
     result = {
         "predictions": str(output),
         "graph": data.name,
@@ -78,30 +90,55 @@ def predict(
     show(result, facts({"predictions": f"{output}, {text[0]} of {data.name}", text[1]: text[2]}), json)
 
 
-def _node_rows(model: Any, data: Data) -> Predictions:
+@contextlib.contextmanager
+def _place(
+    model: NodeModel, data: Data, disk: DiskOptions, beside: Path, progress: Progress
+) -> Iterator[StoredGraphs | None]:
+    """A place for the work on a graph that stays on disk; None for one in memory."""
+    from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
+    from plgc.downstream.models import check_from_disk
+
+    work = Work(model.backbone.parts, model.head.num_classes)
+    if disk.memory is None or not stays_on_disk(data, work, disk.memory):
+        yield None
+        return
+    check_from_disk(model.backbone)
+    with from_disk(data, work, disk.memory, disk.scratch or beside, progress) as prepared:
+        yield prepared
+
+
+def _write_nodes(
+    output: Path, model: NodeModel, data: Data, prepared: StoredGraphs | None, progress: Progress
+) -> Written:
     from plgc.graphs.attributes import attribute
 
-    probabilities = model.predict_proba(data)
-    probability, predicted = probabilities.max(dim=1)
+    probabilities = model.probabilities(data, prepared)
     count, width = probabilities.shape
     ids, classes = attribute(data, "node_ids") or range(count), model.names.classes
-    names = classes or range(width)
-    rows: list[list[Any]] = [PREDICTIONS[0].split(",")]
-    for node, label, share in zip(ids, predicted.tolist(), probability.tolist(), strict=True):
-        rows.append([node, names[label], f"{share:.6f}"])
-    counts = predicted.bincount(minlength=width).tolist()
+    names, counts = classes or range(width), [0] * width
+
+    def blocks() -> Iterator[Block]:
+        for first in range(0, count, ROWS):
+            probability, predicted = probabilities[first : first + ROWS].max(dim=1)
+            for label, more in enumerate(predicted.bincount(minlength=width).tolist()):
+                counts[label] += more
+            last = first + len(predicted)
+            yield ids[first:last], [names[label] for label in predicted.tolist()], probability.tolist()
+            progress(f"writing {output.name}", last, count)
+
+    write_predictions(output, 0, blocks())
     shown = ", ".join(f"{name}: {number}" for name, number in zip(names, counts, strict=True))
     result = {"nodes": count, "classes": None if classes is None else list(classes), "class_counts": counts}
-    return rows, result, (f"{count} nodes", "nodes per class", shown)
+    return result, (f"{count} nodes", "nodes per class", shown)
 
 
-def _link_rows(model: Any, data: Data, file: Path) -> Predictions:
+def _write_links(output: Path, model: LinkModel, data: Data, file: Path) -> Written:
     from plgc.graphs.attributes import attribute
 
     pairs = read_nodes(file, attribute(data, "node_ids"), 2).t()
     probability = model.predict_proba(data, pairs).tolist()
     count, likely = len(probability), sum(share > 0.5 for share in probability)
     ids = attribute(data, "node_ids") or range(data.num_nodes or 0)
-    rows: list[list[Any]] = [PREDICTIONS[1].split(",")]
-    rows += [[ids[u], ids[v], f"{share:.6f}"] for (u, v), share in zip(pairs.t().tolist(), probability, strict=True)]
-    return rows, {"pairs": count, "likely": likely}, (f"{count} pairs", "above a half", str(likely))
+    source, target = ([ids[node] for node in nodes] for nodes in pairs.tolist())
+    write_predictions(output, 1, [(source, target, probability)])
+    return {"pairs": count, "likely": likely}, (f"{count} pairs", "above a half", str(likely))

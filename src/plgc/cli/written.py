@@ -78,12 +78,28 @@ def _is_exported(path: Path) -> bool:
         return False
 
 
+def _is_predictions(path: Path) -> bool:
+    """Whether a file is a table of predictions: CSV by its first line, Parquet by the columns in its last bytes."""
+    if _starts(*(f"{line}\n".encode() for line in PREDICTIONS), within=len(PREDICTIONS[0]) + 1)(path):
+        return True
+    with open(path, "rb") as file:
+        if file.read(4) != b"PAR1":
+            return False
+        file.seek(0, 2)
+        size = file.tell()
+        file.seek(max(0, size - START))
+        end = file.read()
+    length = int.from_bytes(end[-8:-4], "little")
+    described = end[-8 - length : -8]
+    return any(all(name.encode() in described for name in line.split(",")) for line in PREDICTIONS)
+
+
 KINDS: dict[str, Callable[[Path], bool]] = {
     "a condensed graph": _is_plgc("plgc-condensed-graph"),
     "a model": _is_plgc("plgc-node-model", "plgc-link-model"),
     "an exported model": _is_exported,
     "an exported graph": _starts(b"data.pkl", b"edge_index", b"counts", b"scaling", enough=all),
-    "predictions": _starts(*(f"{line}\n".encode() for line in PREDICTIONS), within=len(PREDICTIONS[0]) + 1),
+    "predictions": _is_predictions,
     "a report": _starts(b'<p class="brand">plgc report</p>'),
     "a description": _starts(b'"format": "plgc-preprocessing"', within=100),
     "a figure": _starts(b"\x89PNG", within=4),

@@ -88,7 +88,7 @@ class NodeModel(Model):
 
         Args:
             graph: a graph with the features that the backbone was rebuilt from.
-            memory: stay within so many bytes, as a number or a text such as ``4GiB``. A graph that is on disk then stays
+            memory: stay within so many bytes, as a number or a text such as ``4GiB``. A graph on disk then stays
                 there, and so does the result, which is a tensor like any other.
             scratch: a folder for what does not fit into memory; by default the package's cache.
 

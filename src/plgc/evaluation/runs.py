@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import Data
 
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.backbone import Backbone
 from plgc.downstream.embedder import Embedder
+from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
+from plgc.downstream.layers import check_kind
+from plgc.downstream.models import check_from_disk
 from plgc.downstream.tasks.answers import Answers, joined
 from plgc.evaluation.claims import Claim, claim, node_differences
 from plgc.evaluation.kept import KeptEmbedding, ways_of
@@ -18,15 +24,17 @@ from plgc.evaluation.scoring import learn, score, score_whole_link
 from plgc.graphs.attributes import Seen, seen_of
 from plgc.graphs.bare import bare_graph
 from plgc.graphs.labels import NOTHING_HELD_OUT, cross_validation
-from plgc.graphs.load import load_graph
+from plgc.graphs.load import load_graph, num_classes
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.graphs.width import check_width, feature_width
+from plgc.rivals.controls import CONTROL_WIDTH
 from plgc.runtime.errors import GraphError, LabelError, SettingError
-from plgc.runtime.progress import Progress
+from plgc.runtime.progress import Progress, silent
 from plgc.sparse.inputs import fingerprint
 from plgc.sparse.prepared import PreparedGraphs
+from plgc.sparse.stored_inputs import StoredGraphs
 
 CONTROLS = ("random_encoder", "propagated_features", "raw_features", "plain_parts")
 MAIN_METRIC = {"node": "accuracy", "link": "auroc", "cluster": "nmi"}
@@ -48,6 +56,8 @@ class RunOptions:
         device: where to compute.
         combine: how several sources share a backbone, see :func:`plgc.reconstruct`.
         weights: one for every source.
+        memory: bytes to stay within, as a number or a text such as ``4GiB``: for nodes, a graph on disk stays there.
+        scratch: a folder for what does not fit into memory; by default the package's cache.
         cross_validated: for nodes of a graph without a split of its own: a seed is one repetition of cross-validation
             over every label (:func:`plgc.graphs.labels.cross_validation`), and embeds once.
     """
@@ -63,6 +73,8 @@ class RunOptions:
     device: str = "cpu"
     combine: str | None = None
     weights: Sequence[float] | None = None
+    memory: int | str | None = None
+    scratch: str | os.PathLike[str] | None = None
     cross_validated: bool = False
 
 
@@ -133,7 +145,21 @@ def run_seeds(
         rebuilt: backbones of earlier calls with the same files on other labels, which are taken instead of rebuilt;
             those of this call are added.
     """
+    with contextlib.ExitStack() as stack:
+        return _run_seeds(condensed, source, options, references, progress, rebuilt, stack)
+
+
+def _run_seeds(
+    condensed: Sequence[CondensedGraph],
+    source: str | os.PathLike[str] | Data,
+    options: RunOptions,
+    references: Sequence[str],
+    progress: Progress | None,
+    rebuilt: dict[Any, Embedder] | None,
+    stack: contextlib.ExitStack,
+) -> Runs:
     _check(condensed, options)
+    stored: StoredGraphs | None = None
     seen, task = common_seen(condensed), options.task
     protocol = Protocol(task, options.shots, options.labels, inductive=seen.nodes == "train")
     found, main = Runs(protocol), MAIN_METRIC[task]
@@ -141,12 +167,16 @@ def run_seeds(
         graph = graph_for(source, seen, options.split, seed)
         check_preprocessing(seen.preprocessing, seen_of(graph).preprocessing, "this condensed graph")
         check_width("this condensed graph", condensed[0].num_features, "the graph", feature_width(graph))
+        on_disk = _stays_on_disk(graph, condensed, seen, options)
         cases = _cases(graph, protocol, seed, seen, options.cross_validated)
         if task == "link" and not found.graphs:
             _check_edges(condensed, cases[0], seen)
         how: dict[str, Any] = {"seed": seed, "device": options.device, "prepared": PreparedGraphs()}
         chosen = {"kind": options.kind, "combine": options.combine, "weights": options.weights}
         ours = _rebuild(condensed, cases[0], {} if rebuilt is None else rebuilt, **chosen, **how)
+        if on_disk:
+            stored = stored or _stored(stack, ours, cases, options, progress or silent)
+            how["prepared"] = stored
         models = _files_models(ours, task)
         settled: dict[str, float] = {}
         for name in [*models, *references]:
@@ -168,6 +198,39 @@ def run_seeds(
         if progress:
             progress(f"seed {seed}: {main} {found.values('plgc')[-1]:.4g}", len(found.graphs), options.seeds)
     return found
+
+
+def _stays_on_disk(graph: Data, condensed: Sequence[CondensedGraph], seen: Seen, options: RunOptions) -> bool:
+    """Whether the graph is left on disk; what cannot be scored there is refused."""
+    if options.memory is None:
+        return False
+    if options.task != "node":
+        raise SettingError(f"memory is for nodes, not for the task {options.task}: leave it out")
+    width = sum(part.num_features for part in condensed)
+    if not stays_on_disk(graph, Work({"x": 3 * width, "learned": 2 * CONTROL_WIDTH}, 1), options.memory):
+        return False
+    if seen.nodes == "train":
+        raise SettingError("a file of training nodes alone (--inductive) is not scored from disk: leave memory out")
+    if any(part.pseudo_labels is None for part in condensed):
+        raise SettingError(
+            "a file with labels trains a network of its own, which is not done from disk: leave memory out"
+        )
+    return True
+
+
+def _stored(
+    stack: contextlib.ExitStack, ours: Embedder, cases: Sequence[Case], options: RunOptions, progress: Progress
+) -> StoredGraphs:
+    """A place for the work on a graph that stays on disk, until the runs end."""
+    assert options.memory is not None
+    assert isinstance(ours, Backbone)
+    check_from_disk(ours)
+    check_kind(options.kind)
+    graph, labels = cases[0].graph, max(0 if case.clean is None else len(case.clean) for case in cases)
+    widths = {**ours.parts, "learned": max(CONTROL_WIDTH, ours.parts.get("learned", 0))}
+    work = Work(widths, num_classes(graph), labels, models=2)
+    folder = None if options.scratch is None else Path(options.scratch)
+    return stack.enter_context(from_disk(graph, work, options.memory, folder, progress))
 
 
 def _rebuild(condensed: Sequence[CondensedGraph], case: Case, kept: dict[Any, Embedder], **how: Any) -> Embedder:

@@ -70,10 +70,12 @@ class ComputedRows:
         self.width, self.function, self.sources = width, function, sources
         self.wide = width + sum(source.wide for source in sources)
 
+    @torch.no_grad()
     def block(self, first: int, last: int) -> Tensor:
         """Rows from ``first`` to before ``last``."""
         return self.function(*(source.block(first, last) for source in self.sources))
 
+    @torch.no_grad()
     def take(self, nodes: Tensor) -> Tensor:
         """The rows of some nodes."""
         return self.function(*(source.take(nodes) for source in self.sources))
