@@ -149,7 +149,7 @@ class Backbone(nn.Module, Embedder):
         return beside_input(inputs, learned, beside) if beside else learned
 
     def embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
-        """The embedding of every node of a graph on disk, layer by layer (:mod:`plgc.downstream.layers`).
+        """The embedding of every node of a graph on disk, layer by layer (:mod:`plgc.method.disk.layers`).
 
         It is made once, and kept for as long as the prepared graph is.
         """

@@ -23,7 +23,7 @@ from plgc.runtime.errors import SettingError
 from plgc.runtime.files import cache_folder
 from plgc.runtime.options import parse_memory
 from plgc.runtime.progress import Progress, silent
-from plgc.runtime.scratch import scratch
+from plgc.runtime.scratch import in_memory, scratch
 from plgc.sparse.inputs import edge_weight
 from plgc.sparse.on_disk import BLOCK_ENTRIES, BYTES_AN_ENTRY
 from plgc.sparse.stored_inputs import HALF_FROM, LEAST_ROWS, StoredGraphs
@@ -128,18 +128,6 @@ def check_limit(limit: int, needed: int, work: Work, graph: Data) -> None:
         f"memory is {limit / MIB:,.0f} MiB: for a graph of {node_count(graph):,} nodes at least "
         f"{-(-needed // MIB):,} MiB are needed (--memory {-(-needed // MIB)}MiB){fewer}"
     )
-
-
-def in_memory(folder: Path) -> bool:
-    """Whether files of a folder lie in memory (tmpfs), as far as the system says."""
-    try:
-        lines = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    place = folder.resolve()
-    kinds = {Path(words[1]): words[2] for words in (line.split() for line in lines) if len(words) > 2}
-    nearest = next((parent for parent in (place, *place.parents) if parent in kinds), None)
-    return nearest is not None and kinds[nearest] in ("tmpfs", "ramfs")
 
 
 def _arrays(graph: Data) -> list[Tensor]:

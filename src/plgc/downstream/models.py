@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 from plgc.downstream.backbone import Backbone
 from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
 from plgc.downstream.head import Head
-from plgc.downstream.layers import check_kind
 from plgc.downstream.model_file import read_model, save_model
 from plgc.downstream.names import NAMELESS, Names
 from plgc.downstream.smoothing import HeadSettings
@@ -26,6 +25,7 @@ from plgc.graphs.labels import check_classes, choose_labels, has_own_split, labe
 from plgc.graphs.load import node_labels, num_classes
 from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.edges import LEAST_EDGES, EdgeSplit, undirected_edges
+from plgc.method.disk.layers import check_kind
 from plgc.method.encoder import GNN
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, LabelError, SettingError

@@ -13,8 +13,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from plgc.downstream.layers import network_rows
 from plgc.downstream.unit_rows import UnitRows, unit_rows
+from plgc.method.disk.layers import network_rows
 from plgc.method.encoder import GNN
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError

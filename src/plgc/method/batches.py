@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from plgc.graphs.features import row_entries
-from plgc.method.disk.inputs import StoredInputs
 from plgc.method.settings import Branch, CondenseSettings
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import EMPTY, SAMPLE, PseudoLabels, StageOne, embed, read_pseudo_labels, unit_blocks
@@ -28,6 +27,7 @@ from plgc.sparse.inputs import Inputs
 from plgc.sparse.locality import local_order
 from plgc.sparse.on_disk import StoredAdjacency
 from plgc.sparse.product import index_dtype
+from plgc.sparse.stored_inputs import StoredInputs
 
 BLOCK = 256  # nodes
 LARGEST = 16_384  # nodes of a batch: more cost time and teach little
@@ -176,9 +176,8 @@ def take_nodes(inputs: Inputs | StoredInputs, nodes: Tensor) -> Inputs:
     col = place[col]
     inside = (col >= 0) & (col != row)
     weight = None if weight is None else weight[inside]
-    return Inputs(
-        feature_rows(inputs.x, nodes), build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight)
-    )
+    x = inputs.x.take(nodes) if isinstance(inputs, StoredInputs) else feature_rows(inputs.x, nodes)
+    return Inputs(x, build_adjacency(torch.stack([row[inside], col[inside]]), len(nodes), weight))
 
 
 def _entries(adjacency: Adjacency | StoredAdjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 
 from torch_geometric.data import Data
@@ -17,7 +18,7 @@ from plgc.method.release import Release, check_min_cluster, check_words, privati
 from plgc.method.resume import Run
 from plgc.method.settings import CondenseSettings
 from plgc.method.settings import preset as preset_named
-from plgc.method.training import training_graph
+from plgc.method.training import ScratchPlace, scratch_folder, training_graph
 from plgc.method.warm import Known, stand_in, warm_settings
 from plgc.runtime.checkpoint import checkpoint_in
 from plgc.runtime.errors import SettingError
@@ -104,9 +105,10 @@ def condense_bare(
     scaling = resolve_scaling(bare.x, settings.scaling)
     used = settings if known is None else warm_settings(settings)
     digest = fingerprint(bare) if release.fingerprint or given.checkpoint is not None else None
-    with shown(given.progress) as report, cpu_threads(compute.threads) as threads:
+    with shown(given.progress) as report, cpu_threads(compute.threads) as threads, ExitStack() as stack:
         stands_in, checkpoint = known is not None and known.stands_in, given.checkpoint
-        training = training_graph(bare, scaling, count, used, compute, stands_in=stands_in, checkpoint=checkpoint)
+        place = ScratchPlace(scratch_folder(checkpoint), stack)
+        training = training_graph(bare, scaling, count, used, compute, place, stands_in=stands_in)
         batch, core = training.batch_nodes, training.core
         file = checkpoint_in(
             checkpoint,
@@ -126,7 +128,7 @@ def condense_bare(
         if batch is not None:
             run.report(f"training in batches of {batch} of {bare.num_nodes} nodes, since memory is limited")
         if isinstance(training, GraphOnDisk):
-            training = replace(training, report=run.report)
+            training = training.reporting(run.report)
         elif known is not None and known.stands_in:
             training = stand_in(training, known.condensed)
         made = alternate(training, count, used, seed, run, known=known)

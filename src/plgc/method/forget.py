@@ -29,6 +29,7 @@ from plgc.graphs.derive import fastrp
 from plgc.graphs.features import from_scipy, take_rows, to_scipy
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.method.condense import Given, condense_bare
+from plgc.method.disk.budget import check_remaining
 from plgc.method.release import Release
 from plgc.method.update import FEWEST, check_fits, resolve_size, settings_of
 from plgc.method.warm import Known
@@ -81,6 +82,7 @@ def forget(
     check_device(compute.device)
     settings = settings_of(condensed, compute, release)
     bare = bare_graph(graph)
+    check_remaining(bare, compute.budget)
     check_fits(condensed, bare)
     check_same_graph(condensed, bare, unchecked)
     remaining, columns = without(bare, ids)

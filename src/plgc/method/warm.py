@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from plgc.artifact.condensed import CondensedGraph
 from plgc.method.batches import TrainingGraph
 from plgc.method.disk.graph import GraphOnDisk
-from plgc.method.disk.inputs import StoredInputs
 from plgc.method.losses import known_loss
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import KnownRows, StageOne, embed, spread_rows, unit_blocks
 from plgc.sparse.inputs import Inputs
 from plgc.sparse.isolated import beside
+from plgc.sparse.stored_inputs import StoredInputs
 
 # Tried on validation nodes of Cora and Citeseer, one seed: 40 to 100 steps, 5 to 8 epochs; none was best on both.
 REBUILD_STEPS, REBUILD_RATE = 80, 2e-3

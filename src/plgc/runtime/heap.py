@@ -9,7 +9,7 @@ import ctypes
 def trim() -> None:
     """Give back what is free, where the C library can (glibc); elsewhere nothing happens.
 
-    Between two steps of a long run with a memory limit: what many small blocks of the first have left between them would
+    Between two steps of a long run with a memory limit: what small blocks of the first have left between them would
     otherwise count beside the large ones of the second.
     """
     with contextlib.suppress(OSError, AttributeError):

@@ -102,3 +102,15 @@ def check_disk(folder: Path, needed: int, what: str) -> None:
             f"{what} takes up to {needed:,} bytes of disk, {free:,} are free in {folder}: make room, or choose another "
             "place"
         )
+
+
+def in_memory(folder: Path) -> bool:
+    """Whether files of a folder lie in memory (tmpfs), as far as the system says."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    place = folder.resolve()
+    kinds = {Path(words[1]): words[2] for words in (line.split() for line in lines) if len(words) > 2}
+    nearest = next((parent for parent in (place, *place.parents) if parent in kinds), None)
+    return nearest is not None and kinds[nearest] in ("tmpfs", "ramfs")

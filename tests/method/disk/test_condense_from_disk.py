@@ -19,16 +19,19 @@ from plgc.graphs.views.inductive import induced_subgraph
 from plgc.method import alternate, batches, training
 from plgc.method import settings as config
 from plgc.method.batches import TrainingGraph, draw_batch
-from plgc.method.disk import blocks, budget
+from plgc.method.disk import budget
 from plgc.method.disk import graph as disk_graph
 from plgc.method.disk import labels as disk_labels
 from plgc.method.disk.graph import GraphOnDisk
-from plgc.method.disk.inputs import stored_inputs, why_in_memory
+from plgc.method.disk.inputs import why_in_memory
 from plgc.method.settings import Branch, CondenseSettings, PseudoLabelSettings
 from plgc.runtime import checkpoint, mapped
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import Compute
+from plgc.runtime.scratch import Scratch
+from plgc.sparse import on_disk, stored_inputs
 from plgc.sparse.inputs import prepare
+from plgc.sparse.stored_inputs import StoredGraphs
 from quick import PLAIN
 
 NODES = 600
@@ -50,7 +53,9 @@ def graph() -> Data:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is mapped, batches and blocks suit a small graph, and no program takes memory before it."""
     monkeypatch.setattr(mapped, "MAPPED_FROM", 0)
-    monkeypatch.setattr(blocks, "BLOCK", 100_000)
+    monkeypatch.setattr(stored_inputs, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(budget, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(on_disk, "BLOCK_ENTRIES", 1000)
     for module in (batches, budget):
         for name, value in {"BLOCK": 16, "SMALLEST": 64, "LARGEST": 192, "PROGRAM": 0, "SAMPLE": 256}.items():
             monkeypatch.setattr(module, name, value)
@@ -77,7 +82,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[type]:
 
 
 def test_a_batch_from_disk_is_that_from_memory(graph: Data, stored: Data) -> None:
-    memory, disk = prepare(graph, "l1"), stored_inputs(bare_graph(stored), "l1")
+    memory, disk = prepare(graph, "l1"), StoredGraphs(Scratch(Path())).inputs(stored, "l1")
     order = torch.randperm(NODES, generator=torch.Generator().manual_seed(4))
     for seed in range(5):
         one, other = (draw_batch(i, order, 96, torch.Generator().manual_seed(seed)) for i in (memory, disk))
@@ -171,12 +176,21 @@ def test_a_limit_that_is_too_small_is_refused_before_the_work(stored: Data, take
     assert taken == []
 
 
+def test_nodes_are_forgotten_only_where_what_remains_fits_into_memory(stored: Data, taken: list[type]) -> None:
+    old = plgc.condense(stored, nodes=12, settings=SMALL, memory="16MiB")
+    with pytest.raises(SettingError, match=r"memory is 0\.00 GiB: what remains of this graph is made in memory"):
+        plgc.forget(old, stored, [3, 4], memory="64KiB")
+    assert plgc.forget(old, stored, [3, 4], memory="1GiB").source["nodes"] == NODES - 2
+    assert taken == [GraphOnDisk, TrainingGraph]
+
+
 def test_more_memory_never_means_smaller_batches(stored: Data) -> None:
-    inputs = stored_inputs(bare_graph(stored), "l1")
+    inputs = StoredGraphs(Scratch(Path())).inputs(stored, "l1")
+    given = inputs.x.x, inputs.adjacency, 8, SMALL
     with pytest.raises(SettingError) as refused:
-        budget.batch_on_disk(inputs, 8, SMALL, 1)
+        budget.batch_on_disk(*given, 1)
     least = int(float(str(refused.value).split("at least ")[1].split()[0]) * 2**30)
-    sizes = [budget.batch_on_disk(inputs, 8, SMALL, least + (more << 16)) for more in range(0, 100, 4)]
+    sizes = [budget.batch_on_disk(*given, least + (more << 16)) for more in range(0, 100, 4)]
     assert sizes == sorted(sizes)
     assert {64 <= size <= 192 and size % 16 == 0 for size in sizes} == {True}
     assert sizes[-1] == 192
@@ -195,7 +209,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bytes(
         patch.setattr(module, name, stopping(getattr(module, name), most, done))
         with pytest.raises(KeyboardInterrupt):
             plgc.condense(stored, checkpoint=tmp_path / "checkpoints", **options)
-    assert [path.suffix for path in (tmp_path / "checkpoints").iterdir()] == [".checkpoint"]
+    assert [path.suffix for path in (tmp_path / "checkpoints").iterdir()] == [".checkpoint"]  # and no scratch files
     trained: list[int] = []
     monkeypatch.setattr(alternate, "train_epoch", stopping(alternate.train_epoch, 100, trained))
     resumed = plgc.condense(stored, checkpoint=tmp_path / "checkpoints", **options)

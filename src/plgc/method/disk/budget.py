@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+import torch
+
+from plgc.graphs.bare import BareGraph
 from plgc.method.batches import BLOCK, LARGEST, SMALLEST, step_bytes
-from plgc.method.disk import blocks
-from plgc.method.disk.inputs import StoredInputs
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import SAMPLE
+from plgc.runtime import mapped
 from plgc.runtime.errors import SettingError
 from plgc.runtime.options import UNITS
 from plgc.sparse import on_disk, stored_order
+from plgc.sparse.features import StoredFeatures
+from plgc.sparse.on_disk import StoredAdjacency
+from plgc.sparse.stored_inputs import BLOCK_BYTES
 
-PROGRAM = 448 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
+PROGRAM = 384 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
 A_NODE = on_disk.BYTES_A_NODE + stored_order.MEMORY + 48  # starts, order and labels stay; finding the order, a batch
+OF_A_STEP = 0.6  # of what a step takes where the losses see all of its nodes: they see half, the others pass messages
+REMAINING = 48  # bytes an entry: what is left of the edges, renumbered, and Â of it
 AN_ENTRY = 160  # of a batch's own Â: it is built, and each view has a part of it
 
 
-def batch_on_disk(inputs: StoredInputs, count: int, settings: CondenseSettings, memory: int) -> int:
+def batch_on_disk(
+    x: StoredFeatures,
+    adjacency: StoredAdjacency,
+    count: int,
+    settings: CondenseSettings,
+    memory: int,
+    scratch: int = 0,
+) -> int:
     """The largest batch with which condensing from disk stays within ``memory`` bytes.
+
+    Args:
+        x: X.
+        adjacency: Â.
+        count: K.
+        settings: of the run.
+        memory: bytes.
+        scratch: bytes of scratch files, where these lie in memory.
 
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    nodes, features = inputs.num_nodes, inputs.num_features
-    width, hidden = sum(b.width for b in settings.branches), max(b.hidden for b in settings.branches)
-    entries = inputs.num_entries / nodes
-    rest = PROGRAM + A_NODE * nodes + on_disk.BYTES_AN_ENTRY * int(inputs.adjacency.starts.diff().max())
-    step = step_bytes(settings.branches, features, count, settings) + int(AN_ENTRY * entries)
-    step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
-    sample = 4 * min(nodes, SAMPLE) * max(5 * count + width, count + 5 * width)
-    ending = sample + 2 * blocks.BLOCK + 24 * count * (width + features)
+    nodes, features = x.shape
+    width = sum(branch.width for branch in settings.branches)
+    entries = adjacency.num_entries / nodes
+    rest = PROGRAM + scratch + x.memory - mapped.HELD + A_NODE * nodes
+    rest += on_disk.BYTES_AN_ENTRY * max(on_disk.BLOCK_ENTRIES, int(adjacency.starts.diff().max()))
+    reading = 4 * max(5 * count + width, count + 4 * width)  # pseudo-labels of a node: the balance, or the residuals
+    step = int(step_bytes(settings.branches, features, count, settings) * OF_A_STEP + AN_ENTRY * entries)
+    step = max(step, reading + 4 * width)
+    ending = max(min(nodes, SAMPLE) * reading, 2 * BLOCK_BYTES) + 24 * count * (width + features)
     fits = min(LARGEST, (memory - rest) // step // BLOCK * BLOCK)
     if rest + ending > memory or fits < SMALLEST:
         least = (rest + max(ending, SMALLEST * step)) / UNITS["GiB"]
@@ -39,3 +62,21 @@ def batch_on_disk(inputs: StoredInputs, count: int, settings: CondenseSettings, 
             "condense it in parts"
         )
     return int(fits)
+
+
+def check_remaining(graph: BareGraph, memory: int | None) -> None:
+    """Raise where forgetting nodes of a graph on disk would exceed the limit: what remains of it is made in memory.
+
+    Raises:
+        SettingError: it would.
+    """
+    if memory is None or not mapped.is_mapped(graph.edge_index):
+        return
+    rows = graph.x.numel() * graph.x.element_size() if graph.x.layout == torch.strided else 0
+    needed = PROGRAM + A_NODE * graph.num_nodes + REMAINING * graph.edge_index.shape[1] + rows
+    if needed > memory:
+        raise SettingError(
+            f"memory is {memory / UNITS['GiB']:.2f} GiB: what remains of this graph is made in memory and takes "
+            f"about {needed / UNITS['GiB']:.2f} GiB: allow that much, or store the graph without these "
+            "nodes (plgc data store) and condense that"
+        )

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from plgc.method.batches import draw_batch
-from plgc.method.disk.blocks import Report, ignored
-from plgc.method.disk.embedding import scratch_bytes
-from plgc.method.disk.inputs import StoredInputs
 from plgc.method.disk.labels import StreamedLabels, label_on_disk
 from plgc.method.settings import SynthesisSettings
 from plgc.method.stage_one import PseudoLabels, StageOne, embed, read_pseudo_labels
 from plgc.method.stage_two import descend
 from plgc.runtime.heap import trim
-from plgc.runtime.scratch import scratch
 from plgc.sparse.inputs import Inputs
+from plgc.sparse.stored_inputs import StoredInputs
 from plgc.sparse.stored_order import stored_order
 
 
@@ -31,15 +28,11 @@ class GraphOnDisk:
         inputs: the whole graph.
         core: which nodes are assigned, bool [N]; the others are a halo. None: all.
         batch_nodes: size of a mini-batch.
-        folder: where hidden layers of all nodes are kept, in files that are gone at the end.
-        report: how far the last pass is.
     """
 
     inputs: StoredInputs
     core: Tensor | None
     batch_nodes: int
-    folder: Path
-    report: Report = ignored
 
     sampled = True
 
@@ -55,6 +48,14 @@ class GraphOnDisk:
         """The graph of the next epoch."""
         return draw_batch(self.inputs, self.order, self.batch_nodes, generator)
 
+    def reporting(self, report: Callable[[str], None]) -> GraphOnDisk:
+        """The same, which tells how far passes over all nodes are."""
+
+        def progress(message: str, done: int, total: int) -> None:
+            report(f"all nodes, {message}: {done / total:.0%}")
+
+        return replace(self, inputs=replace(self.inputs, progress=progress))
+
     @cached_property
     def reference(self) -> Inputs:
         """The batch that a round's pseudo-labels are read from, always the same."""
@@ -66,9 +67,7 @@ class GraphOnDisk:
 
     def all_labels(self, stage: StageOne) -> StreamedLabels:
         """The pseudo-labels of the whole graph, and the start of X'."""
-        needed = scratch_bytes(self.inputs, stage.branches)
-        with scratch(self.folder, needed, "the last pass over all nodes") as files:
-            return label_on_disk(stage, self.inputs, self.core, files, self.report)
+        return label_on_disk(stage, replace(self.inputs, kept={}, _propagated=[]), self.core)
 
 
 def synthesise_on_disk(
@@ -82,6 +81,6 @@ def synthesise_on_disk(
     if features is None and settings.start == "nodes":
         own = torch.arange(graph.inputs.num_nodes) if graph.core is None else graph.core.nonzero().flatten()
         chosen = torch.randperm(len(own), generator=stage.generator)[: len(labels.vectors)]
-        features = graph.inputs.x.rows(own[chosen])
+        features = graph.inputs.x.take(own[chosen])
     features = labels.features if features is None else features
     return descend(features, stage, labels.vectors, lambda: labels.moments, settings)

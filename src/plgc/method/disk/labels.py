@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from plgc.method.disk.blocks import Report, Rows, feature_rows, node_blocks
 from plgc.method.disk.embedding import Embedding, embed_on_disk
-from plgc.method.disk.inputs import StoredInputs
 from plgc.method.release import merge_clusters
 from plgc.method.sinkhorn import sinkhorn
 from plgc.method.stage_one import EMPTY, SAMPLE, StageOne, read_pseudo_labels, unit_blocks
+from plgc.method.stage_two import PROPAGATION_STEPS
 from plgc.runtime.heap import trim
-from plgc.runtime.scratch import Scratch
+from plgc.sparse.rows import Rows
+from plgc.sparse.stored_inputs import StoredInputs
 
 CHUNK = 2048  # rows of the sample that are embedded at a time
 
@@ -65,21 +65,19 @@ class StreamedLabels:
 
 
 @torch.no_grad()
-def label_on_disk(
-    stage: StageOne, inputs: StoredInputs, core: Tensor | None, scratch: Scratch, report: Report
-) -> StreamedLabels:
+def label_on_disk(stage: StageOne, inputs: StoredInputs, core: Tensor | None) -> StreamedLabels:
     """Embed all nodes, and assign those of ``core``, bool [N]; None for all."""
     trim()
-    embedding = embed_on_disk(stage, inputs, scratch, report)
+    embedding = embed_on_disk(stage, inputs)
+    far = inputs.propagated(PROPAGATION_STEPS) if "edges" in stage.channels else None
     trim()
     sample = _sample(embedding, inputs.num_nodes, core)
-    report("all nodes: the balance, on a sample")
     found = read_pseudo_labels(sample, stage.prototypes, stage.blocks, stage.settings)
     rules = stage.settings.sinkhorn_rules()
     potential = sinkhorn(sample @ found.vectors.t(), **rules).potential
     del sample
     trim()
-    return _assign(stage, inputs, core, embedding, (found.vectors, potential), report)
+    return _assign(stage, inputs, core, embedding, far, (found.vectors, potential))
 
 
 def _sample(embedding: Embedding, nodes: int, core: Tensor | None) -> Tensor:
@@ -91,7 +89,7 @@ def _sample(embedding: Embedding, nodes: int, core: Tensor | None) -> Tensor:
     sample = torch.empty(len(drawn), sum(embedding.blocks))
     for start in range(0, len(drawn), CHUNK):
         part = slice(start, start + CHUNK)
-        sample[part] = embedding.rows(drawn[part])
+        sample[part] = embedding.take(drawn[part])
     return sample
 
 
@@ -100,19 +98,22 @@ def _assign(
     inputs: StoredInputs,
     core: Tensor | None,
     embedding: Embedding,
+    far: Rows | None,
     found: tuple[Tensor, Tensor],
-    report: Report,
 ) -> StreamedLabels:
-    """Softmax of all nodes' scores with the potential of the sample, and the sums over them."""
+    """Softmax of all nodes' scores with the potential of the sample, and the sums over them.
+
+    ``far`` is Â²X, for X'; None without a channel of edges.
+    """
     (vectors, potential), epsilon = found, stage.settings.epsilon
     (count, width), features = vectors.shape, inputs.num_features
-    x = _means_of(inputs, embedding, stage.channels)
     kept = torch.zeros(count, width + features, dtype=torch.float64)
     mass, counts = torch.zeros(count, dtype=torch.float64), torch.zeros(count, dtype=torch.int64)
     total, residual, centre = 0, 0.0, torch.zeros(width, dtype=torch.float64)
-    for block in node_blocks(inputs.num_nodes, 3 * count + 5 * width + 3 * features, report, "assignment"):
-        which = block if core is None else core[block].nonzero().flatten() + block.start
-        rows = embedding.rows(which)
+    for first, last in inputs.ranges(embedding.wide + 3 * count + 3 * features):
+        rows, x = embedding.block(first, last), _means_of(inputs.x, far, stage.channels, first, last)
+        if core is not None:
+            rows, x = rows[core[first:last]], x[core[first:last]]
         plan = torch.softmax(rows @ vectors.t() / epsilon + potential, dim=1)
         hard = plan.argmax(dim=1)
         counts += torch.bincount(hard, minlength=count)
@@ -120,8 +121,9 @@ def _assign(
         mass += plan.sum(0, dtype=torch.float64)
         centre += rows.sum(0, dtype=torch.float64)
         kept[:, :width] += plan.t() @ rows
-        kept[:, width:] += plan.t() @ x(which)
+        kept[:, width:] += plan.t() @ x
         total += len(rows)
+        inputs.progress("assigning all nodes", last, inputs.num_nodes)
     means = (kept / mass.clamp(min=EMPTY)[:, None]).float()
     own = unit_blocks(means[:, :width], stage.blocks)
     centred = total - float(centre.square().sum()) / total  # rows have unit length
@@ -132,22 +134,19 @@ def _assign(
         mass=mass.float(),
         sums=kept[:, :width].float(),
         features=means[:, width:].contiguous(),
-        moments=_moments(embedding, stage.blocks),
+        moments=_moments(embedding),
     )
 
 
-def _means_of(inputs: StoredInputs, embedding: Embedding, channels: tuple[str, ...]) -> Rows:
+def _means_of(x: Rows, far: Rows | None, channels: tuple[str, ...], first: int, last: int) -> Tensor:
     """What X' is the means of: Â²X with edges, X without, and half of each where there are both channels."""
-    own, far = feature_rows(inputs.x), embedding.propagated
     if far is None:
-        return own
-    if "plain" not in channels:
-        return lambda which: far[which]
-    return lambda which: own(which).add_(far[which]).div_(2)
+        return x.block(first, last)
+    return (x.block(first, last) + far.block(first, last)) / 2 if "plain" in channels else far.block(first, last)
 
 
-def _moments(embedding: Embedding, blocks: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+def _moments(embedding: Embedding) -> list[tuple[Tensor, Tensor]]:
     """As :func:`plgc.method.stage_two.descend` takes them: (0, 1) where embeddings stay as they are."""
     if embedding.moments is None:
-        return [(torch.zeros(width), torch.ones(width)) for width in blocks]
+        return [(torch.zeros(width), torch.ones(width)) for width in embedding.blocks]
     return [(own.mean.float(), (own.deviation / (own.count - 1)).sqrt().float() + 1e-6) for own in embedding.moments]
