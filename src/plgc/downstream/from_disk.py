@@ -114,7 +114,8 @@ def disk_bytes(graph: Data, work: Work) -> int:
     learned = sum(width for name, width in work.widths.items() if name == "learned")
     features = 0 if graph.x is None else graph.x.shape[1]
     item = 2 if 2 * FLOAT * nodes * features > HALF_FROM else FLOAT
-    kept = item * (max(plain, 2 * features) + 2 * learned * work.models)
+    alone = work.widths.get("learned_plain", 0)
+    kept = item * (max(plain, 2 * features) + alone + 3 * learned * work.models)
     tables = FLOAT * (VIEWS * work.classes * 4 + max(learned, features))
     return nodes * (kept + tables)
 

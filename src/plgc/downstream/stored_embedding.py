@@ -1,7 +1,7 @@
 """The embedding of a graph on disk: its parts as rows that are read or computed when they are needed.
 
-Kept on disk are products with Â alone: ÂX, Â²X and that of each layer. X, the network without edges and everything that
-is done to a row by itself are computed again in every pass, which costs less than reading them back.
+Kept on disk are ÂX, Â²X and what networks give: every pass over the nodes, of which a head makes several, would compute
+them again. X is read from its own file.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def stored_embedding(
             found[name] = inputs.propagated(STEPS[name])
             continue
         rows = network_rows(network, inputs)
-        found[name] = rows if blocks is None else _unit(rows, blocks[name], sum(map(len, blocks.values())))
+        rows = rows if blocks is None else _unit(rows, blocks[name], sum(map(len, blocks.values())))
+        found[name] = inputs.keep(rows) if rows.cost else rows
     return StoredEmbedding(inputs, found)
 
 

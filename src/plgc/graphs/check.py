@@ -126,13 +126,13 @@ def _check_weights(weight: Any, edges: int) -> None:
     if not isinstance(weight, Tensor) or weight.is_complex() or weight.numel() != edges:
         got = list(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
         raise GraphError(f"edge_weight is {got}, expected one real number for each of the {edges} edges")
-    bad = (~((weight.flatten() >= 0) & (weight.flatten() <= MAX_WEIGHT))).nonzero().flatten()
-    if bad.numel():
-        value = weight.flatten()[bad[0]].item()
-        raise GraphError(
-            f"edge_weight[{int(bad[0])}] is {value}: weights must be finite and not negative, at most {MAX_WEIGHT:g}; "
-            "divide larger ones by a constant"
-        )
+    for start, block in mapped.blocks(weight.flatten()):
+        bad = (~((block >= 0) & (block <= MAX_WEIGHT))).nonzero().flatten()
+        if bad.numel():
+            raise GraphError(
+                f"edge_weight[{start + int(bad[0])}] is {block[bad[0]].item()}: weights must be finite and not "
+                f"negative, at most {MAX_WEIGHT:g}; divide larger ones by a constant"
+            )
 
 
 def _check_features(x: Any, nodes: int) -> None:

@@ -14,6 +14,8 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import attribute
 from plgc.graphs.check import BLOCK_EDGES, MASKS, check_structure, node_count
 from plgc.graphs.features import as_features
+from plgc.graphs.formats.mixing import splitmix
+from plgc.graphs.formats.stored_text import StoredText
 from plgc.graphs.views.splits import generated_split, training_text
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.mapped import is_mapped, release
@@ -81,14 +83,6 @@ def in_order(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> bo
         count += 2 * int(up.sum()) - len(up)
         release(edge_index)
     return count == 0 and total % 2**64 == 0
-
-
-def splitmix(key: np.ndarray) -> np.ndarray:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the key changes half of the result's."""
-    key = key + np.uint64(0x9E3779B97F4A7C15)
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
 
 
 def symmetric_edges(edge_index: Tensor, nodes: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
@@ -215,17 +209,25 @@ def node_mask(mask: Any, key: str, nodes: int, name: str) -> Tensor:
     return mask.to(torch.bool)
 
 
+def _repeated(names: list[str] | StoredText) -> list[str]:
+    """The names that occur more than once."""
+    if isinstance(names, StoredText):
+        return names.repeated()
+    if len(set(names)) == len(names):
+        return []
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
 def _copy_names(data: Data, raw: Data) -> None:
     """Copy the names of nodes, classes and features, and the notes; there must be as many as things to be named."""
     for key in NAMES:
         if key in raw:
-            data[key] = list(raw[key])
+            data[key] = raw[key] if isinstance(raw[key], StoredText) else list(raw[key])
     for key, count in (("node_ids", node_count(data)), ("feature_names", 0 if data.x is None else data.x.size(1))):
         if key in data and len(data[key]) != count:
             raise GraphError(f"{data.name}: {key} has {len(data[key])} entries, expected {count}")
     for key in ("node_ids", "class_names"):
-        if key in data and len(set(data[key])) < len(data[key]):
-            twice = [name for name, count in Counter(data[key]).items() if count > 1]
+        if key in data and (twice := _repeated(data[key])):
             shown = ", ".join(repr(name) for name in twice[:5])
             raise GraphError(
                 f"{data.name}: {len(twice):,} of the {key} occur more than once ({shown}): give each its own"

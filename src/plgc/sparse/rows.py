@@ -1,12 +1,12 @@
 """Matrices with a row for every node that are never whole in memory: each gives some of its rows when they are needed.
 
-They lie in a file (features, or the result of a product, :class:`KeptRows`), or are computed from the same rows of
+They lie in a file (features, or results that are kept, :class:`KeptRows`), or are computed from the same rows of
 others (:class:`ComputedRows`). A product with Â needs rows of other nodes: its result is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -21,10 +21,17 @@ LEAST = 1e-30  # what rows of float16 are divided by at least
 
 
 class Rows(Protocol):
-    """A matrix [N, width], float32; ``wide`` is how many numbers a row takes while it is computed."""
+    """A matrix [N, width], float32.
+
+    Attributes:
+        width: columns.
+        wide: how many numbers a row takes while it is computed.
+        cost: multiplications that a row takes.
+    """
 
     width: int
     wide: int
+    cost: int
 
     def block(self, first: int, last: int) -> Tensor:
         """Rows from ``first`` to before ``last``; they must not be changed."""
@@ -39,7 +46,7 @@ class FeatureRows:
     """X. The last block is kept, since several parts of an embedding are made of it."""
 
     def __init__(self, x: Tensor | SparseFeatures | StoredFeatures) -> None:
-        self.x, self.width, self.wide = x, x.shape[1], 2 * x.shape[1]
+        self.x, self.width, self.wide, self.cost = x, x.shape[1], 2 * x.shape[1], 0
         self._last: tuple[int, int, Tensor] | None = None
 
     def block(self, first: int, last: int) -> Tensor:
@@ -66,9 +73,10 @@ class FeatureRows:
 class ComputedRows:
     """Rows that are a function of the same rows of other matrices."""
 
-    def __init__(self, width: int, function: Callable[..., Tensor], *sources: Rows) -> None:
+    def __init__(self, width: int, function: Callable[..., Tensor], *sources: Rows, cost: int = 0) -> None:
         self.width, self.function, self.sources = width, function, sources
         self.wide = width + sum(source.wide for source in sources)
+        self.cost = cost + sum(source.cost for source in sources)
 
     @torch.no_grad()
     def block(self, first: int, last: int) -> Tensor:
@@ -82,47 +90,63 @@ class ComputedRows:
 
 
 class KeptRows:
-    """Rows in a scratch file, as float32; or as float16, each divided by its largest value, to three decimal digits.
+    """Rows in scratch files, as float32; or as float16, each divided by its largest value, to three decimal digits.
+
+    Columns lie in slices, each in a file of its own: a product gathers from one of them at a time.
 
     Attributes:
-        values: [N, width].
-        factor: what rows of float16 are multiplied with, [N, slices]; None for float32.
-        slice: columns that are written, and divided, together.
+        slices: [N, together] each, the last one maybe narrower.
+        factors: what rows of each are multiplied with where they are float16, [N, 1].
+        together: columns of a slice.
     """
 
-    def __init__(self, room: Scratch, nodes: int, width: int, *, half: bool = False, together: int | None = None):
-        self.width, self.wide, self.slice = width, width, together or width
-        self.values = room.empty(nodes, width, dtype=torch.float16 if half else torch.float32)
-        self.factor = room.empty(nodes, -(-width // self.slice)) if half else None
+    cost = 0
 
-    def write(self, first: int, rows: Tensor, column: int = 0) -> None:
-        """Write rows from ``first`` on into the columns from ``column`` on, a slice of them."""
-        place = slice(first, first + len(rows)), slice(column, column + rows.shape[1])
-        if self.factor is not None:
-            most = rows.abs().amax(1).clamp_(min=LEAST)
-            self.factor[first : first + len(rows), column // self.slice] = most
-            rows = rows / most[:, None]
-        self.values[place] = rows.to(self.values.dtype)
+    def __init__(self, room: Scratch, nodes: int, width: int, *, half: bool = False, together: int | None = None):
+        self.width, self.wide, self.together = width, 2 * width, together or width
+        widths = [min(self.together, width - column) for column in range(0, width, self.together)]
+        kind = torch.float16 if half else torch.float32
+        self.slices: list[Tensor] = [room.empty(nodes, own, dtype=kind) for own in widths]
+        self.factors = [room.empty(nodes, 1) for _ in widths] if half else None
+
+    def write(self, first: int, rows: Tensor, number: int) -> None:
+        """Write rows from ``first`` on into one of the slices."""
+        place = slice(first, first + len(rows))
+        if self.factors is not None:
+            most = rows.abs().amax(1, keepdim=True).clamp_(min=LEAST)
+            self.factors[number][place] = most
+            rows = rows / most
+        self.slices[number][place] = rows.to(self.slices[number].dtype)
+
+    def write_all(self, first: int, rows: Tensor) -> None:
+        """Write whole rows from ``first`` on."""
+        for number, part in enumerate(rows.split(self.together, dim=1)):
+            self.write(first, part, number)
 
     def block(self, first: int, last: int) -> Tensor:
         """Rows from ``first`` to before ``last``."""
-        return self._whole(self.values[first:last], None if self.factor is None else self.factor[first:last])
+        return self._joined([self.part(number, first, last) for number in range(len(self.slices))])
+
+    def part(self, number: int, first: int, last: int) -> Tensor:
+        """The same of one of the slices."""
+        factor = None if self.factors is None else self.factors[number][first:last]
+        return _times_factor(self.slices[number][first:last], factor)
 
     def take(self, nodes: Tensor) -> Tensor:
         """The rows of some nodes."""
-        return self._whole(mapped.gather(self.values, nodes), None if self.factor is None else self.factor[nodes])
+        factors = [None] * len(self.slices) if self.factors is None else [own[nodes] for own in self.factors]
+        parts = (mapped.gather(own, nodes) for own in self.slices)
+        return self._joined([_times_factor(*pair) for pair in zip(parts, factors, strict=True)])
 
-    def _whole(self, rows: Tensor, factor: Tensor | None) -> Tensor:
-        if factor is None:
-            return rows
-        rows = rows.to(torch.float32)
-        for column in range(0, self.width, self.slice):
-            rows[:, column : column + self.slice].mul_(factor[:, column // self.slice, None])
-        return rows
+    def release(self) -> None:
+        """Let go of the pages of the files."""
+        for part in (*self.slices, *(self.factors or ())):
+            mapped.release(part)
+
+    @staticmethod
+    def _joined(parts: list[Tensor]) -> Tensor:
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
-def joined(rows: Sequence[Rows]) -> Rows:
-    """Matrices side by side."""
-    if len(rows) == 1:
-        return rows[0]
-    return ComputedRows(sum(one.width for one in rows), lambda *blocks: torch.cat(blocks, 1), *rows)
+def _times_factor(rows: Tensor, factor: Tensor | None) -> Tensor:
+    return rows if factor is None else rows.to(torch.float32).mul_(factor)

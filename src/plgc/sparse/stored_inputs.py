@@ -92,6 +92,15 @@ class StoredInputs:
             self._propagated.append(self.product(self._propagated[-1] if self._propagated else self.x))
         return self._propagated[steps - 1] if steps else self.x
 
+    def keep(self, source: Rows, together: int | None = None) -> KeptRows:
+        """Rows as they are, written into scratch files."""
+        result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
+        for first, last in self.ranges(source.wide + source.width):
+            result.write_all(first, source.block(first, last))
+            self.progress("computing rows", last, self.num_nodes)
+        result.release()
+        return result
+
     def product(self, source: Rows, form: str = "scaled") -> KeptRows:
         """A product over neighbours, kept; a slice of columns at a time.
 
@@ -100,34 +109,41 @@ class StoredInputs:
             form: ``scaled`` for Â H, ``sum`` for (A + I) H, ``mean`` for the mean over neighbours alone, where a node
                 without any is its own.
         """
-        most = max(LEAST_COLUMNS, self.slice_bytes // (4 * self.num_nodes))
-        together = min(source.width, most)
+        together = min(source.width, max(LEAST_COLUMNS, self.slice_bytes // (4 * self.num_nodes)))
         result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
-        slices = range(0, source.width, together)
-        rows_a_block = next(self.ranges(together))[1]
-        for number, column in enumerate(slices):
-            dense = self._columns(source, column, column + together)
-            done = number * self.num_nodes
+        count, rows_a_block = len(result.slices), next(self.ranges(together))[1]
+        staged = source.cost > 0 and count > 1  # computed once, not once a slice
+        source = self.keep(source, together) if staged else source
+        for number in range(count):
+            dense = self._columns(source, number, together)
+            if staged:
+                assert isinstance(source, KeptRows)
+                source.slices[number] = torch.empty(0)  # its file goes with the last use
             for first, rows in stream_product(self.adjacency, dense, normalised=form == "scaled", rows=rows_a_block):
                 last = first + len(rows)
                 rows = self._mean(rows, dense[first:last], first, last) if form == "mean" else rows
-                result.write(first, rows, column)
-                self.progress("multiplying over edges", done + last, len(slices) * self.num_nodes)
-            release(result.values)
+                result.write(first, rows, number)
+                self.progress("multiplying over edges", number * self.num_nodes + last, count * self.num_nodes)
+            result.release()
         return result
 
     def _mean(self, total: Tensor, own: Tensor, first: int, last: int) -> Tensor:
         count = self.adjacency.degree[first:last, None] - 1
         return torch.where(count > 0, (total - own) / torch.where(count > 0, count, 1.0), own)
 
-    def _columns(self, source: Rows, start: int, end: int) -> Tensor:
-        """Some columns of H as they are multiplied: a float32 array."""
-        if isinstance(source, KeptRows) and source.factor is None and end - start >= source.width:
-            return source.values
-        end = min(end, source.width)
+    def _columns(self, source: Rows, number: int, together: int) -> Tensor:
+        """A slice of H's columns as it is multiplied: a float32 array."""
+        sliced = source if isinstance(source, KeptRows) and source.together == together else None
+        if sliced is not None and sliced.factors is None:
+            return sliced.slices[number]
+        start = number * together
+        end = min(source.width, start + together)
         dense = self.table(end - start)
         for first, last in self.ranges(source.wide):
-            dense[first:last] = source.block(first, last)[:, start:end]
+            if sliced is not None:
+                dense[first:last] = sliced.part(number, first, last)
+            else:
+                dense[first:last] = source.block(first, last)[:, start:end]
         release(dense)
         return dense
 

@@ -22,6 +22,7 @@ from plgc.graphs.attributes import Seen, attribute, seen_of
 from plgc.graphs.check import MASKS, node_count
 from plgc.graphs.derive import checked_mark, derived_of
 from plgc.graphs.features import csr_features, csr_shape
+from plgc.graphs.formats.stored_text import StoredText
 from plgc.graphs.preprocessing import Preprocessing
 from plgc.runtime.errors import GraphError, SettingError
 
@@ -174,10 +175,10 @@ def index_type(largest: int) -> type[np.signedinteger]:
     return np.int32 if largest < 2**31 else np.int64
 
 
-def _names(key: str, array: np.ndarray) -> list[str]:
+def _names(key: str, array: np.ndarray) -> list[str] | StoredText:
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(f"{key} holds {array.dtype} values of shape {list(array.shape)}, expected a row of text")
-    return array.tolist()
+    return StoredText(array) if isinstance(array, np.memmap) else array.tolist()
 
 
 def _tensor(key: str, array: np.ndarray | Tensor) -> Tensor:

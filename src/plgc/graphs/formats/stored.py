@@ -1,8 +1,8 @@
 """Graphs that may be too large for memory: a folder of npy files, or one safetensors file.
 
-Both hold the arrays of :mod:`plgc.graphs.formats.arrays`. Large ``x`` (float32 or float16) and ``edge_index`` (int32
-or int64) are mapped into memory; everything else is read. An array is mapped only after the file was found to be as
-long as its header says, and arrays of Python objects are never opened.
+Both hold the arrays of :mod:`plgc.graphs.formats.arrays`. Large ``x`` (float32 or float16), ``edge_index`` (int32 or
+int64), ``edge_weight`` (float32) and, of a folder, ``node_ids`` are mapped; everything else is read. An array is mapped
+only after the file was found to be as long as its header says, and arrays of Python objects are never opened.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from torch_geometric.data import Data
 
 from plgc.graphs.features import as_features
 from plgc.graphs.formats.arrays import KNOWN, arrays_to_graph, as_time, graph_to_arrays, make_meta, read_meta
-from plgc.graphs.formats.npy import read_array, read_header, write_features
+from plgc.graphs.formats.npy import Header, read_array, read_header, write_features
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
 from plgc.runtime.files import ENDING, PART, WriteError
 
-MAPPABLE = {"x": (np.float32, np.float16), "edge_index": (np.int32, np.int64)}
+MAPPABLE = {"x": (np.float32, np.float16), "edge_index": (np.int32, np.int64), "edge_weight": (np.float32,)}
 MAX_HEADER = 8 * 2**20  # bytes
 TYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "I64": np.int64}
 
@@ -140,16 +140,23 @@ def _open_npy(path: Path, key: str) -> Any:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         header = read_header(file, path.name, size)
+        if key == "node_ids" and _is_long_text(header):
+            return np.memmap(path, header.dtype, "r", header.offset, header.shape)
         if not header.fortran and _is_mappable(key, header.shape, header.dtype, header.offset):
             return mapped.map_array(path, header.dtype, header.shape, header.offset)
         file.seek(0)
         return read_array(file, path.name, size)
 
 
+def _is_long_text(header: Header) -> bool:
+    size = math.prod(header.shape) * header.dtype.itemsize
+    return header.dtype.kind == "U" and header.dtype.isnative and size >= max(1, mapped.MAPPED_FROM)
+
+
 def _is_mappable(key: str, shape: tuple[int, ...], dtype: np.dtype, offset: int) -> bool:
     size = math.prod(shape) * dtype.itemsize
     fits = dtype.isnative and dtype.type in MAPPABLE.get(key, ()) and offset % dtype.itemsize == 0
-    return fits and len(shape) == 2 and size >= max(1, mapped.MAPPED_FROM)
+    return fits and len(shape) == (1 if key == "edge_weight" else 2) and size >= max(1, mapped.MAPPED_FROM)
 
 
 def _safetensors_arrays(path: Path) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """GNNs on graphs that stay on disk: layer by layer, each product with Â a pass over the edges, all else row by row.
 
-Only products are kept: hidden layers and outputs are computed from them whenever rows are needed.
+Of hidden layers only products are kept: the rest is computed from them whenever rows are needed.
 """
 
 from __future__ import annotations
-
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -43,48 +41,43 @@ def _layer_rows(layer: nn.Module, rows: Rows, inputs: StoredInputs) -> Rows:
         steps = layer.steps if isinstance(layer, SGCLayer) else 1
         into, out = layer.weight.shape
         if rows is inputs.x:  # products of X are parts of most embeddings, and made once
-            return ComputedRows(out, partial(_affine, layer.weight, layer.bias), inputs.propagated(steps))
+            return _affine(layer, inputs.propagated(steps))
         if into >= out:
-            rows = ComputedRows(out, partial(_times, layer.weight), rows)
+            rows = _times(layer.weight, rows)
         for _ in range(steps):
             rows = inputs.product(rows)
-        function = partial(_affine, layer.weight, layer.bias) if into < out else partial(_add, layer.bias)
-        return ComputedRows(out, function, rows)
+        return _affine(layer, rows) if into < out else ComputedRows(out, lambda sums: sums + layer.bias, rows)
     if isinstance(layer, SAGELayer):
         return _sage_rows(layer, rows, inputs)
     if isinstance(layer, GINLayer):
         return _gin_rows(layer, rows, inputs)
     assert isinstance(layer, Linear), layer
-    return ComputedRows(layer.weight.shape[1], partial(_affine, layer.weight, layer.bias), rows)
+    return _affine(layer, rows)
 
 
 def _sage_rows(layer: SAGELayer, rows: Rows, inputs: StoredInputs) -> Rows:
     """The mean of neighbours before or after the linear map, whichever gathers fewer columns."""
     into, out = layer.neighbors.shape
-    own, bias = layer.own.weight, layer.own.bias
-    message = rows if into < out else ComputedRows(out, partial(_times, layer.neighbors), rows)
-    mean = inputs.product(message, "mean")
+    mean: Rows = inputs.product(rows if into < out else _times(layer.neighbors, rows), "mean")
     if into < out:
-        return ComputedRows(out, lambda h, m: (h @ own + bias) + m @ layer.neighbors, rows, mean)
-    return ComputedRows(out, lambda h, m: (h @ own + bias) + m, rows, mean)
+        mean = _times(layer.neighbors, mean)
+    return ComputedRows(out, torch.add, _affine(layer.own, rows), mean)
 
 
 def _gin_rows(layer: GINLayer, rows: Rows, inputs: StoredInputs) -> Rows:
     into, hidden = layer.first.shape
-    message = rows if into < hidden else ComputedRows(hidden, partial(_times, layer.first), rows)
-    total: Rows = inputs.product(message, "sum")
     if into < hidden:
-        total = ComputedRows(hidden, partial(_times, layer.first), total)
-    return ComputedRows(layer.second.shape[1], lambda sums: torch.relu(sums) @ layer.second, total)
+        total = _times(layer.first, inputs.product(rows, "sum"))
+    else:
+        total = inputs.product(_times(layer.first, rows), "sum")
+    return _times(layer.second, ComputedRows(hidden, torch.relu, total))
 
 
-def _times(weight: Tensor, rows: Tensor) -> Tensor:
-    return rows @ weight
+def _times(weight: Tensor, rows: Rows) -> Rows:
+    into, out = weight.shape
+    return ComputedRows(out, lambda hidden: hidden @ weight, rows, cost=into * out)
 
 
-def _affine(weight: Tensor, bias: Tensor, rows: Tensor) -> Tensor:
-    return rows @ weight + bias
-
-
-def _add(bias: Tensor, rows: Tensor) -> Tensor:
-    return rows + bias
+def _affine(layer: Linear, rows: Rows) -> Rows:
+    into, out = layer.weight.shape
+    return ComputedRows(out, lambda hidden: hidden @ layer.weight + layer.bias, rows, cost=into * out)
