@@ -11,6 +11,7 @@ import plgc
 from plgc.downstream.backbone import Backbone, BackboneSettings, Outputs
 from plgc.downstream.fitting import fit_head
 from plgc.downstream.tasks.node import fit_head_on
+from plgc.runtime import mapped
 from plgc.runtime.errors import SettingError
 from plgc.runtime.scratch import scratch
 from plgc.sparse.stored_inputs import StoredGraphs, StoredInputs
@@ -112,3 +113,15 @@ def test_a_head_of_one_part_looks_at_x_beside_it(backbone: plgc.Backbone, demo_g
         there = backbone.embed_stored(stored).only(part)
         found = fit_head_on(there, part, stored, demo_graph, labelled, False)
     assert found.settled["edge_agreement"] == pytest.approx(wanted.settled["edge_agreement"], abs=1e-4)
+
+
+def test_scratch_files_go_with_the_last_use(backbone: plgc.Backbone, demo_graph: Data, tmp_path: Path) -> None:
+    before = len(mapped._mappings)
+    with scratch(tmp_path) as room:
+        prepared = StoredGraphs(room)
+        inputs = backbone.prepare(demo_graph, prepared)
+        embedding = backbone.embed_stored(inputs)
+        assert torch.equal(embedding.mean, backbone.embed_stored(inputs).mean)
+        assert len(mapped._mappings) > before
+    del prepared, inputs, embedding
+    assert len(mapped._mappings) == before  # also without a search for cycles

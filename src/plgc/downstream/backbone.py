@@ -153,11 +153,11 @@ class Backbone(nn.Module, Embedder):
 
         It is made once, and kept for as long as the prepared graph is.
         """
-        owner, embedding = graph.kept.get(id(self), (None, None))
-        if owner is not self or embedding is None:
-            embedding = self._embed_stored(graph)
-            graph.kept[id(self)] = self, embedding
-        return embedding
+        if graph.kept.get(id(self), (None,))[0] is not self:
+            made = self._embed_stored(graph)
+            graph.kept[id(self)] = self, made.parts, made.means
+        _, parts, means = graph.kept[id(self)]
+        return StoredEmbedding(graph, parts, means)
 
     def _embed_stored(self, graph: StoredInputs) -> StoredEmbedding:
         networks = {LEARNED[channel]: network for channel, network in self.networks.items()}

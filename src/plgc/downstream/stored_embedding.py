@@ -7,8 +7,7 @@ them again. X is read from its own file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -31,19 +30,31 @@ class StoredEmbedding:
     Attributes:
         inputs: the graph.
         parts: by name, in the order of the embedding's columns.
+        means: of the columns of each part, once they are known.
     """
 
     inputs: StoredInputs
     parts: Mapping[str, Rows]
+    means: dict[str, Tensor] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def mean(self) -> Tensor:
         """The mean of every column, [Σ parts].
 
         Raises:
             ArtifactError: it is not finite.
         """
-        sums = torch.zeros(sum(rows.width for rows in self.parts.values()), dtype=torch.float64)
+        if not all(name in self.means for name in self.parts):
+            self.means.update(zip(self.parts, self._mean().split(self.widths), strict=True))
+        return torch.cat([self.means[name] for name in self.parts])
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of every part."""
+        return [rows.width for rows in self.parts.values()]
+
+    def _mean(self) -> Tensor:
+        sums = torch.zeros(sum(self.widths), dtype=torch.float64)
         for _, _, blocks in self.blocks("averaging the embedding"):
             sums += torch.cat([rows.sum(0, dtype=torch.float64) for rows in blocks.values()])
         mean = (sums / self.inputs.num_nodes).float()
@@ -56,7 +67,7 @@ class StoredEmbedding:
 
     def only(self, names: Mapping[str, int]) -> StoredEmbedding:
         """Some of the parts."""
-        return StoredEmbedding(self.inputs, {name: self.parts[name] for name in names})
+        return StoredEmbedding(self.inputs, {name: self.parts[name] for name in names}, self.means)
 
     def blocks(self, message: str) -> Iterator[tuple[int, int, dict[str, Tensor]]]:
         """All rows, some at a time: the first, the one after the last, and the rows by part."""
@@ -67,7 +78,7 @@ class StoredEmbedding:
 
     def unit_rows(self, mean: Tensor | None = None) -> dict[str, StoredUnitRows]:
         """The parts as heads see them; ``mean`` is that of the embedding itself, unless one is given."""
-        pieces = (self.mean if mean is None else mean).split([rows.width for rows in self.parts.values()])
+        pieces = (self.mean if mean is None else mean).split(self.widths)
         return {name: StoredUnitRows(rows, own) for (name, rows), own in zip(self.parts.items(), pieces, strict=True)}
 
 
