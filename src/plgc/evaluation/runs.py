@@ -15,7 +15,6 @@ from plgc.artifact.condensed import CondensedGraph
 from plgc.downstream.backbone import Backbone
 from plgc.downstream.embedder import Embedder
 from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
-from plgc.downstream.layers import check_kind
 from plgc.downstream.models import check_from_disk
 from plgc.downstream.tasks.answers import Answers, joined
 from plgc.evaluation.claims import Claim, claim, node_differences
@@ -29,6 +28,7 @@ from plgc.graphs.preprocessing import check_preprocessing
 from plgc.graphs.views.inductive import training_digest
 from plgc.graphs.views.protocol import Case, Protocol, draw_case
 from plgc.graphs.width import check_width, feature_width
+from plgc.method.disk.layers import check_kind
 from plgc.rivals.controls import CONTROL_WIDTH
 from plgc.runtime.errors import GraphError, LabelError, SettingError
 from plgc.runtime.progress import Progress, silent

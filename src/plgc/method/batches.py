@@ -201,23 +201,41 @@ def batch_size(inputs: Inputs, count: int, settings: CondenseSettings, memory: i
     Raises:
         SettingError: not even the smallest batch fits.
     """
-    nodes, branches = inputs.num_nodes, settings.branches
-    step = step_bytes(branches, inputs.num_features, count, settings)
-    graph = PROGRAM + _graph_bytes(inputs)
-    in_batches = inputs.device.type == "cpu" and nodes > WHOLE
-    if graph + nodes * step <= memory and not in_batches:
+    sizes = inputs.num_nodes, inputs.num_features, _graph_bytes(inputs)
+    return batch_for(*sizes, count, settings, memory, on_cpu=inputs.device.type == "cpu")
+
+
+def batch_for(
+    nodes: int,
+    features: int,
+    graph_bytes: int,
+    count: int,
+    settings: CondenseSettings,
+    memory: int,
+    *,
+    on_cpu: bool = True,
+) -> int | None:
+    """The same for a graph of so many nodes and features, whose features and Â take so many bytes."""
+    branches = settings.branches
+    step = step_bytes(branches, features, count, settings)
+    graph = PROGRAM + graph_bytes
+    if graph + nodes * step <= memory and not (on_cpu and nodes > WHOLE):
         return None
     width, hidden = sum(branch.width for branch in branches), max(branch.hidden for branch in branches)
     ending = graph + 4 * nodes * (2 * count + width + 2 * hidden)  # assignment and embedding of all nodes
     step += 4 * (5 * count + width + 2 * hidden)  # reading pseudo-labels: this memory is not freed at once
     fits = (memory - graph) // step // BLOCK * BLOCK
     if ending > memory or fits < SMALLEST:
-        least = max(ending, graph + SMALLEST * step)
-        raise SettingError(
-            f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB']:.2f} GiB, "
-            f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
-        )
+        raise too_little(memory, max(ending, graph + SMALLEST * step))
     return int(min(fits, LARGEST))
+
+
+def too_little(memory: int, least: int) -> SettingError:
+    """The error for a memory limit below the least that suffices."""
+    return SettingError(
+        f"memory is {memory / UNITS['GiB']:.2f} GiB: this graph needs at least {least / UNITS['GiB'] + 0.005:.2f} GiB, "
+        f"even in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or condense it in parts"
+    )
 
 
 def step_bytes(branches: tuple[Branch, ...], features: int, count: int, settings: CondenseSettings) -> int:

@@ -50,7 +50,7 @@ def training_graph(
     Raises:
         SettingError: the limit does not suffice.
     """
-    reason, budget = why_in_memory(bare, settings, compute, stands_in), compute.budget
+    reason, budget = why_in_memory(bare, count, settings, compute, stands_in), compute.budget
     if reason is None:
         assert budget is not None
         return graph_on_disk(bare, scaling, count, settings, budget, place)
@@ -61,7 +61,7 @@ def training_graph(
         batch = None if budget is None else batch_size(inputs, count, settings, budget)
     except SettingError as error:
         if reason:
-            raise SettingError(f"{error}. Without {reason} the edges of this graph could stay on disk") from error
+            raise SettingError(f"{error}. Without {reason} less would do") from error
         raise
     return TrainingGraph(inputs, None if core is None else core.to(inputs.device), batch)
 

@@ -147,31 +147,39 @@ def test_a_file_is_updated_from_disk(graph: Data, stored: Data, taken: list[type
 
 def test_only_what_can_be_is_condensed_from_disk(graph: Data, stored: Data) -> None:
     limited, bare = Compute(memory="4GiB"), bare_graph(stored)
-    assert why_in_memory(bare, SMALL, limited, False) is None
-    assert why_in_memory(bare, SMALL, Compute(), False) == ""
-    assert why_in_memory(bare_graph(graph), SMALL, limited, False) == ""
-    assert why_in_memory(bare, replace(SMALL, private=True), limited, False) == "private (--private)"
-    assert why_in_memory(bare, replace(SMALL, max_share=0.5), limited, True) == (
+    assert why_in_memory(bare, 8, SMALL, limited, False) is None
+    assert why_in_memory(bare, 8, SMALL, Compute(), False) == ""
+    assert why_in_memory(bare_graph(graph), 8, SMALL, limited, False) == ""
+    assert why_in_memory(bare, 8, replace(SMALL, private=True), limited, False) == "private (--private)"
+    assert why_in_memory(bare, 8, replace(SMALL, max_share=0.5), limited, True) == (
         "max_share (--max-share), only_new (--only-new)"
     )
     gat = replace(SMALL, encoders=(Branch(kind="gat", hidden=32, width=32),))
-    assert why_in_memory(bare, gat, limited, False) == "an encoder of kind gat"
+    assert why_in_memory(bare, 8, gat, limited, False) == "an encoder of kind gat"
     sparse = replace(bare, x=bare.x.to_sparse_csr())
-    assert why_in_memory(sparse, SMALL, limited, False) == "sparse features"
+    assert why_in_memory(sparse, 8, SMALL, limited, False) == "sparse features"
+
+
+def test_a_graph_in_memory_that_leaves_no_room_there_is_condensed_as_one_on_disk(
+    graph: Data, taken: list[type], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plgc.condense(graph, nodes=8, settings=SMALL, memory="16MiB")
+    monkeypatch.setattr(batches, "PROGRAM", 1 << 30)
+    other = plgc.condense(graph, nodes=8, settings=SMALL, memory="16MiB")
+    assert taken == [TrainingGraph, GraphOnDisk]
+    assert int(made.counts.sum()) == int(other.counts.sum()) == NODES
 
 
 def test_what_needs_edges_in_memory_still_gets_them_or_says_why_it_cannot(stored: Data, taken: list[type]) -> None:
     condensed = plgc.condense(stored, nodes=8, settings=SMALL, memory="1GiB", max_share=0.5)
     assert int(condensed.counts.sum()) == NODES
     assert taken == [TrainingGraph]
-    with pytest.raises(SettingError, match=r"needs at least .* Without max_share \(--max-share\) the edges .* on disk"):
+    with pytest.raises(SettingError, match=r"needs at least .* Without max_share \(--max-share\) less would do"):
         plgc.condense(stored, nodes=8, settings=SMALL, memory="64KiB", max_share=0.5)
 
 
 def test_a_limit_that_is_too_small_is_refused_before_the_work(stored: Data, taken: list[type]) -> None:
-    with pytest.raises(
-        SettingError, match=r"memory is 0\.00 GiB: condensing this graph from disk needs at least 0\.\d+"
-    ):
+    with pytest.raises(SettingError, match=r"memory is 0\.00 GiB: this graph needs at least 0\.\d+"):
         plgc.condense(stored, nodes=8, settings=SMALL, memory="64KiB")
     assert taken == []
 

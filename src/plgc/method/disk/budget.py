@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from plgc.graphs.bare import BareGraph
-from plgc.method.batches import BLOCK, LARGEST, SMALLEST, step_bytes
+from plgc.method.batches import BLOCK, LARGEST, SMALLEST, batch_for, step_bytes, too_little
 from plgc.method.settings import CondenseSettings
 from plgc.method.stage_one import SAMPLE
 from plgc.runtime import mapped
@@ -48,6 +48,8 @@ def batch_on_disk(
     width = sum(branch.width for branch in settings.branches)
     entries = adjacency.num_entries / nodes
     rest = PROGRAM + scratch + x.memory - mapped.HELD + A_NODE * nodes
+    held = (adjacency.edge_index, adjacency.edge_weight)
+    rest += sum(part.numel() * part.element_size() for part in held if part is not None and not mapped.is_mapped(part))
     rest += on_disk.BYTES_AN_ENTRY * max(on_disk.BLOCK_ENTRIES, int(adjacency.starts.diff().max()))
     reading = 4 * max(5 * count + width, count + 4 * width)  # pseudo-labels of a node: the balance, or the residuals
     step = int(step_bytes(settings.branches, features, count, settings) * OF_A_STEP + AN_ENTRY * entries)
@@ -55,13 +57,22 @@ def batch_on_disk(
     ending = max(min(nodes, SAMPLE) * reading, 2 * BLOCK_BYTES) + 24 * count * (width + features)
     fits = min(LARGEST, (memory - rest) // step // BLOCK * BLOCK)
     if rest + ending > memory or fits < SMALLEST:
-        least = (rest + max(ending, SMALLEST * step)) / UNITS["GiB"]
-        raise SettingError(
-            f"memory is {memory / UNITS['GiB']:.2f} GiB: condensing this graph from disk needs at least "
-            f"{least + 0.005:.2f} GiB, in batches of {SMALLEST} nodes: allow that much, ask for fewer nodes, or "
-            "condense it in parts"
-        )
+        raise too_little(memory, rest + max(ending, SMALLEST * step))
     return int(fits)
+
+
+def fits_in_memory(graph: BareGraph, count: int, settings: CondenseSettings, memory: int) -> bool:
+    """Whether a graph can be condensed with its features and Â in memory."""
+    x, entries = graph.x, graph.edge_index.shape[1] + graph.num_nodes
+    if x.layout == torch.sparse_csr:
+        features = 16 * x.values().numel()
+    else:
+        features = StoredFeatures(x).memory if x.dtype == torch.float16 or mapped.is_mapped(x) else 4 * x.numel()
+    try:
+        batch_for(graph.num_nodes, x.shape[1], features + 24 * entries, count, settings, memory)
+    except SettingError:
+        return False
+    return True
 
 
 def check_remaining(graph: BareGraph, memory: int | None) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import torch
 
 from plgc.graphs.bare import BareGraph
+from plgc.method.disk.budget import fits_in_memory
 from plgc.method.disk.layers import WORKING
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.mapped import is_mapped
 from plgc.runtime.options import Compute
 
 
-def why_in_memory(graph: BareGraph, settings: CondenseSettings, compute: Compute, stands_in: bool) -> str | None:
-    """Why a graph with mapped edges takes them into memory, for messages; "" where its edges are not mapped.
+def why_in_memory(
+    graph: BareGraph, count: int, settings: CondenseSettings, compute: Compute, stands_in: bool
+) -> str | None:
+    """Why a graph that could stay on disk is taken into memory, for messages; "" for one that belongs there.
 
-    None: it is condensed from disk. That is so for every graph with mapped edges and a memory limit, on a CPU, unless
-    what is asked for needs the weights of all nodes at once.
+    None: it is condensed from disk. With a memory limit, on a CPU, these are all graphs whose edges are mapped, and
+    those that are in memory but leave no room there for what is made of them; unless what is asked for needs the
+    weights of all nodes at once.
     """
-    if not is_mapped(graph.edge_index) or compute.budget is None or torch.device(compute.device).type != "cpu":
+    budget = compute.budget
+    if budget is None or torch.device(compute.device).type != "cpu":
+        return ""
+    if not is_mapped(graph.edge_index) and fits_in_memory(graph, count, settings, budget):
         return ""
     kinds = sorted({branch.kind for branch in settings.branches} - set(WORKING))
     reasons = {
