@@ -84,9 +84,9 @@ class TopicGraph:
 
 SIZES = {
     "tiny": TopicGraph(6_000, 60_000, 32, 3),
-    "small": TopicGraph(300_000, 9_000_000, 100, 20),
-    "products": TopicGraph(2_450_000, 124_000_000, 100, 40),
-    "papers-tenth": TopicGraph(11_106_000, 320_000_000, 128, 100, labelled=0.1),
+    "small": TopicGraph(300_000, 9_000_000, 100, 20, noise=12.0),
+    "products": TopicGraph(2_450_000, 124_000_000, 100, 40, noise=12.0),
+    "papers-tenth": TopicGraph(11_106_000, 320_000_000, 128, 100, labelled=0.1, noise=12.0),
 }
 PAPERS = (111_059_956, 2 * 1_615_685_872)  # nodes, and entries in both directions, of ogbn-papers100M
 
