@@ -4,10 +4,11 @@
 
 Parts: (a) propagation beside the copy bandwidth and PyG's GCNConv, (b) a condensation beside one whole-graph training,
 (c) rebuilding from the file and training a head beside the same, (d) other methods that condense, (e) growth over four
-sizes, (g) a generated graph of Reddit's size, from disk, (h) condensing and the head beside version 0.1. Each
-measurement runs in a process of its own and reports its peak memory (f). Each part adds a line to the records, with
-commit and machine. With ``--quick`` all but (a) run on small generated graphs, three minutes in all. On a GPU (a) takes
-a graph of two million nodes, well beyond its cache.
+sizes, (g) a generated graph of Reddit's size, from disk, (h) graphs beyond memory, from edge list to answers
+(``beyond_memory.py``, whose finished steps are kept), (i) condensing and the head beside version 0.1. Each measurement
+runs in a process of its own and reports its peak memory (f). Each part adds a line to the records, with commit and
+machine. With ``--quick`` all but (a) run on small generated graphs, three minutes in all but for (h). On a GPU (a)
+takes a graph of two million nodes, well beyond its cache.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+import beyond_memory
 from bench_child import run_child
 from bench_graphs import arxiv_or_generated
 from plgc.experiments.records import append_record
@@ -33,7 +35,8 @@ PARTS = {
     "d": "methods",
     "e": "growth",
     "g": "reddit_sized",
-    "h": "finetuning",
+    "h": "beyond_memory",
+    "i": "finetuning",
 }
 MEMORY = "4GiB"  # allowed on a CPU: small graphs fit, those of arxiv's size are trained on in batches
 REDDIT_MEMORY = "12GiB"
@@ -72,7 +75,7 @@ def plan(quick: bool, device: str) -> Plan:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small graphs, three minutes on two cores")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, as in a,b,c (c and h need b)")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, as in a,b,c (c and i need b)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "bench.jsonl")
     arguments = parser.parse_args()
@@ -80,8 +83,8 @@ def main() -> None:
     unknown = [part for part in chosen if part not in PARTS]
     if unknown:
         parser.error(f"unknown part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
-    if {"c", "h"} & set(chosen) and "b" not in chosen:
-        parser.error("parts c and h open the file that part b makes: give b too")
+    if {"c", "i"} & set(chosen) and "b" not in chosen:
+        parser.error("parts c and i open the file that part b makes: give b too")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(
@@ -195,11 +198,16 @@ class Bench:
             self._line("condensing in bfloat16", _took(half))
         self._keep("reddit_sized", "generated", found)
 
-    def finetuning(self) -> None:
+    def beyond_memory(self) -> None:
         """(h)."""
+        sizes = beyond_memory.QUICK if self.quick else beyond_memory.FULL
+        beyond_memory.measure(sizes, beyond_memory.FOLDER, self.out, quick=self.quick)
+
+    def finetuning(self) -> None:
+        """(i)."""
         graph = self.sizes.graph
         found = run_child("finetuning", graph=graph, device=self.device, file=self.file, repeats=3)
-        self._title(f"(h) CPU-seconds beside version 0.1, {graph}")
+        self._title(f"(i) CPU-seconds beside version 0.1, {graph}")
         rows = (("condensing", "condensing"), ("few", "a head, 3 labels per class"), ("all", "a head, all labels"))
         for name, words in rows:
             times = f"{found[f'{name}_seconds']:.2f} s / {found[f'{name}_earlier_seconds']:.2f} s"

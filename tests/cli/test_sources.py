@@ -119,6 +119,29 @@ def test_parts(run: Any, owners: list[Path], tmp_path: Path) -> None:
     assert "edges cut" in run("inspect", tmp_path / "out").out
 
 
+def test_parts_of_one_graph_are_merged_and_owners_are_not(run: Any, owners: list[Path], tmp_path: Path) -> None:
+    run("condense", owners[0], "--parts", 2, "--nodes", 15, "-o", tmp_path / "out")
+    scored = ["evaluate", tmp_path / "out", "--graph", owners[0], "--shots", 3, "--json"]
+    assert run(*scored).result["combine"] == "merged"
+    assert run(*scored, "--combine", "heads").result["combine"] == "heads"
+    files = sorted((tmp_path / "out").glob("*.safetensors"))
+    assert run("evaluate", *files, *scored[2:]).result["combine"] == "heads"  # alone they do not say what they are of
+    widths = [
+        run("train", tmp_path / "out", "--graph", owners[0], *more, "-o", tmp_path / f"{len(more)}.st", "--json").result
+        for more in ([], ["--combine", "heads"])
+    ]
+    assert widths[0]["bytes"] < widths[1]["bytes"]
+
+
+def test_memory_is_that_of_all_processes(run: Any, owners: list[Path], tmp_path: Path) -> None:
+    given = ["--nodes", 6, "--engine", "processes", "--workers", 2, "-o", tmp_path / "out", "--json"]
+    result = run("condense", *owners[:2], *given).result
+    own, peaks = result["peak_driver_bytes"], [artifact["peak_memory_bytes"] for artifact in result["artifacts"]]
+    assert min(own, *peaks) > 50e6
+    assert result["peak_memory_bytes"] > max(own, *peaks)
+    assert result["peak_mapped_bytes"] > 50e6
+
+
 def test_noisy_parts_tell_no_edges(run: Any, owners: list[Path], tmp_path: Path) -> None:
     given = ["--parts", 2, "--nodes", 12, "--clip", 1, "--noise", 0.1, "-o", tmp_path / "out"]
     done = run("condense", owners[0], *given)

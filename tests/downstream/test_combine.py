@@ -13,15 +13,19 @@ import plgc
 from plgc.downstream.backbone import BackboneSettings, Outputs, reconstruct
 from plgc.downstream.combine import (
     COMBINATIONS,
+    of_one_graph,
     procrustes,
     put_together,
     reference_source,
     resolve_combination,
     resolve_weights,
 )
+from plgc.graphs import citation_graph
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import SettingError
+from quick import quick
 
+QUICK = quick(16, hidden=16, rounds=1, epochs=2)
 FEW = BackboneSettings(hidden=64, steps=20)
 
 
@@ -64,8 +68,26 @@ def test_the_paper_preset_is_summed_unless_told_otherwise(sources: list[plgc.Con
     assert resolve_combination([*paper, sources[0]], None) == "heads"
     assert resolve_combination(paper, "heads") == "heads"
     assert reconstruct(paper).blocks == (24, 16)
-    with pytest.raises(SettingError, match="'mean': choose one of heads, procrustes, shared-seed, sum"):
+    with pytest.raises(SettingError, match="'mean': choose one of heads, merged, procrustes, shared-seed, sum"):
         reconstruct(sources, combine="mean")
+
+
+def test_merged_sources_are_rebuilt_from_the_file_that_merging_makes() -> None:
+    graphs = [citation_graph(nodes=150, classes=3, features=40, seed=seed) for seed in (0, 1)]
+    made = [plgc.condense(graph, nodes=6, seed=place, settings=QUICK) for place, graph in enumerate(graphs)]
+    found = reconstruct(made, combine="merged", seed=5, settings=FEW)
+    expected = reconstruct(plgc.merge(made, seed=5), seed=5, settings=FEW)
+    assert found.blocks == expected.blocks == made[0].blocks
+    assert torch.equal(found.embed(graphs[0]), expected.embed(graphs[0]))
+    assert sum(reconstruct(made, settings=FEW).blocks) == 2 * sum(found.blocks)
+    with pytest.raises(SettingError, match="weights are for other combinations"):
+        reconstruct(made, combine="merged", weights=[1.0, 2.0])
+
+
+def test_parts_of_one_graph_are_merged_but_those_of_the_paper_preset(sources: list[plgc.CondensedGraph]) -> None:
+    assert of_one_graph(sources) == "merged"
+    assert of_one_graph(sources[:1]) == "heads"
+    assert of_one_graph([replace(source, settings={"preset": "paper"}) for source in sources]) == "sum"
 
 
 def test_a_shared_seed_is_checked(sources: list[plgc.CondensedGraph], demo_graph: Data) -> None:

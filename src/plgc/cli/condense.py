@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from plgc.artifact.condensed import CondensedGraph
     from plgc.graphs import TrainingLabels
     from plgc.runtime.checkpoint import CheckpointFolder
+    from plgc.runtime.memory import Usage
 
 SOURCES_MIN_CLUSTER = 5  # as in plgc.sources, which --help must not wait for
 FLOAT_BYTES = 4  # of a synthetic feature
@@ -227,25 +228,27 @@ def condense(
         check_writable(checkpoint / "checkpoint")
     from plgc.graphs.bare import strip_labels
     from plgc.method.release import Release
+    from plgc.runtime.memory import watched_memory
     from plgc.runtime.options import Compute
 
     arguments: dict[str, Any] = {"seed": seed, "compute": Compute(**compute)}
     if record.presets:
         arguments |= {"preset": str(preset), "release": Release(**release)}
     start = time.perf_counter()
-    graph = view.of(named.load(view.split, seed))
-    arguments["nodes"] = _count(graph, output, ratio, nodes)
-    if record.supervised:
-        arguments["labels"] = _labels(str(method), graph)
-    began = time.perf_counter()
-    with checkpoints(checkpoint, output) as folder:
-        with working() as progress:
-            progress("condensing", 0, 1)
-            shown = graph if record.supervised else strip_labels(graph)
-            condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
-        condensed.save(output)
+    with watched_memory() as usage:
+        graph = view.of(named.load(view.split, seed))
+        arguments["nodes"] = _count(graph, output, ratio, nodes)
+        if record.supervised:
+            arguments["labels"] = _labels(str(method), graph)
+        began = time.perf_counter()
+        with checkpoints(checkpoint, output) as folder:
+            with working() as progress:
+                progress("condensing", 0, 1)
+                shown = graph if record.supervised else strip_labels(graph)
+                condensed = record.condense(shown, progress=progress, checkpoint=folder, **arguments)
+            condensed.save(output)
     detail(f"condensed in {seconds(time.perf_counter() - began)} on {given['device']}, {condensed.threads} thread(s)")
-    show_made(output, graph, condensed, time.perf_counter() - start, json)
+    show_made(output, graph, condensed, time.perf_counter() - start, json, usage=usage)
 
 
 def _described(named: GraphOptions, preprocess: Path | None, rare: int) -> GraphOptions:
@@ -297,14 +300,16 @@ def show_made(
     spent: float,
     json: bool,
     more: Mapping[str, Any] | None = None,
+    usage: Usage | None = None,
 ) -> None:
-    """Print what was made; ``more`` is added to the JSON object."""
+    """Print what was made; ``more`` is added to the JSON object, and ``usage`` where memory was watched."""
     from plgc.graphs.attributes import attribute
     from plgc.runtime.provenance import peak_memory
 
     detail(f"settings: {condensed.settings}")
     detail(f"chosen from the graph: {condensed.chosen}")
-    result = file_result(output, graph.name, condensed, spent, peak_memory())
+    result = file_result(output, graph.name, condensed, spent, peak_memory() if usage is None else usage.memory)
+    result |= {} if usage is None else {"peak_mapped_bytes": usage.mapped}
     result |= {"doubts": list(attribute(graph, "doubts", ())), **(more or {})}
     source = condensed.source
     known = "about " if "edges" not in source else ""

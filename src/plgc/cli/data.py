@@ -134,13 +134,13 @@ def store(
     from plgc.graphs import store_graph
     from plgc.graphs.load import ClassLikeWarning
     from plgc.graphs.preprocessing import read_preprocessing
-    from plgc.runtime.provenance import peak_memory
+    from plgc.runtime.memory import watched_memory
 
     known = None if preprocess is None else read_preprocessing(preprocess)
     columns = replace(replace(named, known=known).columns(), time=options["time"])
     start, told = time.perf_counter(), list[str]()
     inputs = {"nodes_table": nodes_table, "columns": columns, "memory": memory, "threads": threads}
-    with working() as progress, warnings.catch_warnings(record=True) as doubts:
+    with watched_memory() as usage, working() as progress, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassLikeWarning)
         store_graph(
             source,
@@ -158,7 +158,8 @@ def store(
         "folder": str(output),
         "bytes": sum(path.stat().st_size for path in output.iterdir()),
         "seconds": time.perf_counter() - start,
-        "peak_memory_bytes": peak_memory(),
+        "peak_memory_bytes": usage.memory,
+        "peak_mapped_bytes": usage.mapped,
         "notes": notes,
     }
     counts = f"{result['nodes']:,} nodes, {result['edges']:,} entries, {result['features']:,} features"

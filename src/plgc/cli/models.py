@@ -81,7 +81,9 @@ class ModelOptions:
     ] = None
     combine: Annotated[
         Combination | None,
-        typer.Option(help="How several sources are combined; by default heads (of the paper preset: sum)."),
+        typer.Option(
+            help="How several sources are combined; default heads, parts of a graph merged, preset paper sum."
+        ),
     ] = None
     weights: Annotated[
         str | None, typer.Option(metavar="W,W", help="Weights of the sources, in their order; only ratios matter.")
@@ -104,19 +106,21 @@ class ModelOptions:
                 f"--weights is {self.weights!r}: give one number per source, such as 1,2,1"
             ) from error
 
-    def read(self, files: list[Path], named: GraphOptions) -> tuple[list[CondensedGraph], list[float] | None, Data]:
-        """The condensed graphs in files and folders, their weights, and the graph, before a split is chosen.
+    def read(self, files: list[Path], named: GraphOptions) -> tuple[list[CondensedGraph], dict[str, Any], Data]:
+        """The condensed graphs in files and folders, how they are combined, and the graph, before a split is chosen.
 
         Weights are those given, else those of the manifests where they differ.
         """
-        from plgc.sources import open_sources
+        from plgc.sources import default_combination, open_sources
 
         check_device(self.device)
         sources = open_sources(files)
         condensed, listed = [source.condensed for source in sources], [source.weight for source in sources]
         graph = named.as_in(shared_preprocessing(sources)).open()
         check_features(condensed, graph)
-        return condensed, self._numbers() or (listed if len(set(listed)) > 1 else None), graph
+        weights = self._numbers() or (listed if len(set(listed)) > 1 else None)
+        combine = self.combine or default_combination(sources, weighted=weights is not None)
+        return condensed, {"combine": combine, "weights": weights}, graph
 
 
 @takes(ModelOptions, GraphOptions, DiskOptions)
@@ -142,7 +146,7 @@ def train(
     named = GraphOptions(graph, **values_of(GraphOptions, given))
     check_output(output, [*source_files(files), *named.files()], "a model", force)
     start = time.perf_counter()
-    condensed, weights, opened = options.read(files, named)
+    condensed, together, opened = options.read(files, named)
     import plgc
     from plgc.downstream.head import describe_head
     from plgc.downstream.models import finetune_nodes
@@ -151,9 +155,7 @@ def train(
     from plgc.graphs.labels import has_own_split
 
     data = graph_for(opened, common_seen(condensed), options.split, seed)
-    rebuilt = plgc.reconstruct(
-        condensed, kind=options.backbone, seed=seed, device=options.device, combine=options.combine, weights=weights
-    )
+    rebuilt = plgc.reconstruct(condensed, kind=options.backbone, seed=seed, device=options.device, **together)
     result: dict[str, Any] = {
         "model": str(output),
         "task": options.task,
@@ -303,7 +305,7 @@ def evaluate(
     _check_disk(options, disk)
     if options.task == TaskName.cluster and on is ScoredOn.val:
         raise typer.BadParameter("--task cluster groups all nodes: leave --on out")
-    condensed, weights, data = options.read(files, GraphOptions(graph, **values_of(GraphOptions, given)))
+    condensed, together, data = options.read(files, GraphOptions(graph, **values_of(GraphOptions, given)))
     if options.task == TaskName.link and any(part.seen.derived is not None for part in condensed):
         raise SettingError(
             "the features are derived from all edges, those to be predicted too: nothing would be predicted"
@@ -324,8 +326,7 @@ def evaluate(
             split=options.split,
             device=options.device,
             progress=progress,
-            combine=options.combine,
-            weights=weights,
+            **together,
             memory=disk.memory,
             scratch=disk.scratch,
         )

@@ -31,7 +31,8 @@ Partition = StrEnum("Partition", ["random", "metis", "stream", "skewed"])  # plg
 Decimal = StrEnum("Decimal", ["comma", "point"])
 Stored = StrEnum("Stored", ["float32", "float16"])  # plgc.graphs.store
 Combination = StrEnum(  # plgc.downstream.combine
-    "Combination", {"heads": "heads", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"}
+    "Combination",
+    {"heads": "heads", "merged": "merged", "procrustes": "procrustes", "shared_seed": "shared-seed", "sum": "sum"},
 )
 
 

@@ -85,14 +85,16 @@ def condense_several(
     if options.get("engine") != Engine.ray:
         check_device(options.get("device", "cpu"))  # a cluster has devices of its own
     import plgc
+    from plgc.runtime.memory import watched_memory
+    from plgc.sources.engine import ray_processes
 
     start = time.perf_counter()
     cut, names = "parts" in parts, parts.get("names")
-    # A graph that is cut, or read by other options than its name, is loaded here.
-    each = [replace(named, graph=graph) for graph in graphs] if cut or not named.plain else []
-    given = [view.of(one.load(view.split, options["seed"])) for one in each] or graphs
-    options = options | {name: value for name, value in parts.items() if name in ("alpha", "halo", "shared_seed")}
-    with working() as progress:
+    with watched_memory(others=ray_processes) as usage, working() as progress:
+        # A graph that is cut, or read by other options than its name, is loaded here.
+        each = [replace(named, graph=graph) for graph in graphs] if cut or not named.plain else []
+        given = [view.of(one.load(view.split, options["seed"])) for one in each] or graphs
+        options = options | {name: value for name, value in parts.items() if name in ("alpha", "halo", "shared_seed")}
         if cut:
             how = parts.get("partition", Partition.random.value)
             sources = plgc.condense_parts(
@@ -110,6 +112,9 @@ def condense_several(
         "manifest": str(sources.manifest),
         "partition": sources.partition if cut else None,
         "seconds": time.perf_counter() - start,
+        "peak_memory_bytes": usage.memory,
+        "peak_driver_bytes": usage.own,
+        "peak_mapped_bytes": usage.mapped,
         "artifacts": artifacts,
     }
     return result, _text(result)
@@ -168,4 +173,5 @@ def _text(result: dict[str, Any]) -> str:
     total = sum(artifact["bytes"] for artifact in result["artifacts"])
     nodes = sum(artifact["nodes"] for artifact in result["artifacts"])
     last = f"{result['manifest']}: {nodes} nodes, {size(total)}, {seconds(result['seconds'])} in all"
+    last += f", peak memory of all processes {size(result['peak_memory_bytes'])}"
     return f"{cut}{table(rows)}\n\n{last}"

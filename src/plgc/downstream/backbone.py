@@ -219,8 +219,9 @@ def reconstruct(
         seed: of the initial weights.
         device: where to compute.
         settings: everything else; overrides ``kind``.
-        combine: how several sources share the output: ``heads``, ``procrustes``, ``shared-seed`` or ``sum``
-            (:mod:`plgc.downstream.combine`). By default heads; the sum where every source has the ``paper`` preset.
+        combine: how several sources share the output: ``heads``, ``merged``, ``procrustes``, ``shared-seed`` or ``sum``
+            (:mod:`plgc.downstream.combine`). By default heads; the sum where every source has the ``paper`` preset. For
+            the parts of one graph ``merged`` is best, and with many of them the only one that fits into memory.
         weights: one positive number per source, its weight in the loss; only ratios matter. By default equal.
 
     Example:
@@ -234,6 +235,10 @@ def reconstruct(
     sources = [condensed] if isinstance(condensed, CondensedGraph) else list(condensed)
     combine = resolve_combination(sources, combine)
     check_sources(sources, combine, weights)
+    if combine == "merged" and len(sources) > 1:
+        from plgc.downstream.merge import merge  # it rebuilds a backbone from each source
+
+        sources, weights = [merge(sources, seed=seed, device=device, progress=False)], None
     settings = settings or BackboneSettings(kind=kind, skip=all(s.settings.get("preset") != "paper" for s in sources))
     first, found = sources[0], dict[str, tuple[list[Target], tuple[int, ...]]]()
 

@@ -1,8 +1,9 @@
 """How one backbone is fitted to several condensed graphs: the output columns and the weight of each.
 
 The paper sums the distance ‖ỹ_k − z_k‖² over all sources in one output space. Encoders that were trained independently
-give unrelated spaces, whose pseudo-labels contradict each other in such a sum. There are four combinations:
+give unrelated spaces, whose pseudo-labels contradict each other in such a sum. There are five combinations:
 
+- ``merged``: the files become one, with one output for all rows (:mod:`plgc.downstream.merge`), for any number of them;
 - ``heads``: a shared trunk and one output head (a range of columns) per source; only the trunk is shared;
 - ``procrustes``: one source is the reference, and the others' pseudo-labels are rotated into its space first;
 - ``shared-seed``: the sum, for sources whose encoders started from the same weights;
@@ -26,7 +27,7 @@ from plgc.graphs.width import SAME_FEATURES, check_width
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 
-COMBINATIONS = ("heads", "procrustes", "shared-seed", "sum")
+COMBINATIONS = ("heads", "merged", "procrustes", "shared-seed", "sum")
 INITIAL_WEIGHTS = ("kind", "hidden", "width", "layers")  # what decides a branch's weights, apart from the seed
 
 
@@ -63,6 +64,12 @@ def resolve_combination(sources: Sequence[CondensedGraph], combine: str | None) 
     return combine
 
 
+def of_one_graph(sources: Sequence[CondensedGraph]) -> str:
+    """The combination of the parts of one graph by default: one output, however many they are."""
+    combine = resolve_combination(sources, None)
+    return "merged" if combine == "heads" and len(sources) > 1 else combine
+
+
 def check_sources(sources: Sequence[CondensedGraph], combine: str, weights: Sequence[float] | None) -> None:
     """Raise unless one backbone can be fitted to these sources.
 
@@ -74,6 +81,8 @@ def check_sources(sources: Sequence[CondensedGraph], combine: str, weights: Sequ
     check_compatible(sources)
     if combine == "shared-seed":
         check_shared_seed(sources)
+    if combine == "merged" and weights is not None and len(sources) > 1:
+        raise SettingError("weights are for other combinations: merged rows count as many nodes as they stand for")
     for source in sources:
         check_rebuildable(source)
     resolve_weights(weights, len(sources))

@@ -6,13 +6,13 @@ import contextlib
 import os
 import platform
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import torch
 
 from plgc._version import __version__
+from plgc.runtime.memory import peak_of_process
 
 COMMIT_VARIABLE = "PLGC_COMMIT"  # for a copy of the source without its history
 
@@ -63,20 +63,14 @@ def reset_peak_memory(device: str = "cpu") -> None:
 
 
 def peak_memory(device: str = "cpu") -> int | None:
-    """The most memory held, in bytes: by the GPU's allocator on a GPU, else by the process; None where unknown."""
+    """The most memory held, in bytes: by the GPU's allocator on a GPU, else by the process; None where unknown.
+
+    That of the process counts what it has mapped from files too; :mod:`plgc.runtime.memory` tells the two apart.
+    """
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated(device)
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     except (OSError, StopIteration):
-        return _peak_of_process()
-
-
-def _peak_of_process() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+        return peak_of_process()

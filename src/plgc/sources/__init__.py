@@ -8,7 +8,7 @@ Every source is condensed by itself, without access to the others. Only the file
 from plgc.method.release import check_noise
 from plgc.sources.condense import condense_parts, condense_sources, share_nodes
 from plgc.sources.folder import Source, Sources, SourcesError, source_seed
-from plgc.sources.manifest import MANIFEST, OpenSource, load_sources, open_sources, read_manifest
+from plgc.sources.manifest import MANIFEST, OpenSource, default_combination, load_sources, open_sources, read_manifest
 
 __all__ = [
     "MANIFEST",
@@ -19,6 +19,7 @@ __all__ = [
     "check_noise",
     "condense_parts",
     "condense_sources",
+    "default_combination",
     "load_sources",
     "open_sources",
     "read_manifest",

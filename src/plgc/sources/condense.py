@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,17 +16,20 @@ from torch_geometric.data import Data
 from plgc.graphs.attributes import seen_of
 from plgc.graphs.load import load_graph
 from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
+from plgc.graphs.views.parts_on_disk import can_be_cut_on_disk
 from plgc.method.condense import check_size
 from plgc.method.release import Release
 from plgc.method.settings import CondenseSettings
 from plgc.runtime.errors import GraphNotFoundError, SettingError
 from plgc.runtime.options import Compute, accepts
 from plgc.runtime.progress import Progress, shown
+from plgc.sources.cutting import cut_on_disk
 from plgc.sources.engine import Placement
 from plgc.sources.folder import Sources, make_sources
-from plgc.sources.manifest import start_manifest
+from plgc.sources.manifest import check_same_cut, start_manifest
 from plgc.sources.names import Graph, locate, safe_name, source_names
 from plgc.sources.options import source_options
+from plgc.sources.origin import StoredPart
 from plgc.sources.task import SourceRequest
 
 PARTS_RELEASE = Release(min_cluster=5, fingerprint=False)  # the parts are one owner's: it hides nobody
@@ -156,22 +160,42 @@ def condense_parts(
     whole = load_graph(graph, notice=False)
     if isinstance(graph, Data):
         whole.seen = seen_of(graph)  # it may itself be a part
-    part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
-    shares = [None] * parts if nodes is None else share_nodes(nodes, torch.bincount(part).tolist())
     name = safe_name(whole.name) if name is None else source_names([whole], [name])[0]
-    requests = [
-        SourceRequest(f"{name}-part{number + 1}", partial(cut_part, whole, part, number, halo=halo), share, ratio)
-        for number, share in enumerate(shares)
-    ]
-    assert whole.edge_index is not None
-    cut: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
-    cut |= {"alpha": alpha} if how == "skewed" else {}
-    if release.clip is None and not options.settings.private:  # such files do not say how many edges there are
-        cut |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
+    record: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
+    record |= {"alpha": alpha} if how == "skewed" else {}
+    counted = release.clip is None and not options.settings.private  # other files do not say how many edges there are
+    seeds: dict[str, Any] = {"seed": seed, "shared_seed": shared_seed}
     with shown(progress) as report:
-        return make_sources(
-            requests, out, options, placement, seed=seed, shared_seed=shared_seed, partition=cut, progress=report
-        )
+        if how != "skewed" and can_be_cut_on_disk(whole):
+            check_same_cut(out, record)
+            if nodes is not None:
+                share_nodes(nodes, [1] * parts)  # which refuses too few before the work
+            cut = cut_on_disk(whole, Path(out), parts, how, halo=halo, seed=seed, progress=report)
+            record |= cut.counts if counted else {}
+            requests = _requests(name, cut.parts(), cut.sizes, nodes, ratio)
+            return make_sources(requests, out, options, placement, **seeds, partition=record, cut=cut, progress=report)
+        part = partition_nodes(whole, parts, how, seed=seed, alpha=alpha)
+        assert whole.edge_index is not None
+        if counted:
+            record |= {"edges": whole.edge_index.shape[1] // 2, "edges_cut": cut_edges(whole.edge_index, part)}
+        cuts = [partial(cut_part, whole, part, number, halo=halo) for number in range(parts)]
+        requests = _requests(name, cuts, torch.bincount(part).tolist(), nodes, ratio)
+        return make_sources(requests, out, options, placement, **seeds, partition=record, progress=report)
+
+
+def _requests(
+    name: str,
+    cuts: Sequence[StoredPart | Callable[[], Data]],
+    sizes: Sequence[int],
+    nodes: int | None,
+    ratio: float | None,
+) -> list[SourceRequest]:
+    """A request for every part, with its share of the synthetic nodes."""
+    shares = [None] * len(sizes) if nodes is None else share_nodes(nodes, sizes)
+    return [
+        SourceRequest(f"{name}-part{number}", cut, share, ratio)
+        for number, (cut, share) in enumerate(zip(cuts, shares, strict=True), start=1)
+    ]
 
 
 def share_nodes(total: int, sizes: Sequence[int], least: int = LEAST_NODES) -> list[int]:

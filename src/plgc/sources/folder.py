@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 from plgc.artifact.condensed import CondensedGraph
 from plgc.graphs.bare import BareGraph
 from plgc.method.condense import resolve_count
-from plgc.runtime.errors import GraphNotFoundError, PLGCError
+from plgc.runtime.errors import GraphError, GraphNotFoundError, PLGCError
 from plgc.runtime.files import check_writable
-from plgc.runtime.progress import Progress
+from plgc.runtime.progress import Progress, silent
 from plgc.runtime.text import html_line, visible
+from plgc.sources.cutting import Cut
 from plgc.sources.engine import Placement, Task, TaskResult, run_tasks
 from plgc.sources.manifest import (
     MANIFEST,
@@ -28,12 +30,13 @@ from plgc.sources.manifest import (
     start_manifest,
 )
 from plgc.sources.options import SourceOptions
-from plgc.sources.origin import is_made_from, origin, remember
+from plgc.sources.origin import StoredPart, is_made_from, origin, part_origin, remember
 from plgc.sources.task import (
     MadeSource,
     SourceRequest,
     SourceTask,
     condense_source,
+    largest_first,
     read_graph,
     source_checkpoints,
     source_task,
@@ -120,9 +123,12 @@ def make_sources(
     seed: int,
     shared_seed: bool,
     partition: dict[str, Any] | None = None,
+    cut: Cut | None = None,
     progress: Progress | None = None,
 ) -> Sources:
     """Make the sources that are missing, one file each, and list every one in the manifest as soon as it is finished.
+
+    ``cut`` cuts the requests that are parts of a graph on disk.
 
     Raises:
         SourcesError: some have failed; the others are finished.
@@ -131,7 +137,7 @@ def make_sources(
     check_writable(folder / MANIFEST)
     with workspace(folder) as private:
         run = _Run(folder, start_manifest(out, partition), options, requests)
-        tasks: list[Task] = []
+        started: list[SourceTask] = []
         for request in requests:
             own = seed if shared_seed else source_seed(seed, run.places[request.name])
             try:
@@ -139,10 +145,16 @@ def make_sources(
             except PLGCError as error:
                 run.fail(request.name, str(error))
                 continue
-            tasks += [] if task is None else [Task(request.name, (task,))]
-        if progress is not None and tasks:
-            progress(f"condensing {', '.join(task.name for task in tasks)}", 0, len(tasks))
+            started += [] if task is None else [task]
+        if cut is not None:
+            wanted = [run.cut_parts[task.name] for task in started if task.name in run.cut_parts]
+            cut.make(wanted, progress or silent)
+        if progress is not None and started:
+            progress(f"condensing {', '.join(task.name for task in started)}", 0, len(started))
+        tasks = [Task(task.name, (task,), options.compute.budget) for task in largest_first(started, placement)]
         run_tasks(condense_source, tasks, placement=placement, progress=progress, finished=run.finish)
+        if cut is not None and not run.failed:
+            cut.clear()
     names = [request.name for request in requests]
     done = [replace(run.done[name], path=Path(out) / run.done[name].path.name) for name in names if name in run.done]
     sources = Sources(Path(out), tuple(done), run.manifest.partition)
@@ -159,6 +171,7 @@ class _Run:
     ) -> None:
         self.folder, self.manifest, self.options = folder, manifest, options
         self.places = manifest.places([request.name for request in requests])
+        self.cut_parts = {one.name: one.graph for one in requests if isinstance(one.graph, StoredPart)}
         self.done: dict[str, Source] = {}
         self.failed: dict[str, str] = {}
 
@@ -176,7 +189,7 @@ class _Run:
         return source_task(request, graph, private, seed, self.options)
 
     def _is_finished(
-        self, entry: ManifestEntry, request: SourceRequest, graph: Path | BareGraph | None, seed: int
+        self, entry: ManifestEntry, request: SourceRequest, graph: Path | BareGraph | StoredPart | None, seed: int
     ) -> bool:
         """Whether the file in the folder is what a task would make; without the graph, as far as its options tell."""
         release, threads = self.options.release, self.options.compute.threads
@@ -186,6 +199,9 @@ class _Run:
                 made = (found.method, found.seed, found.threads, found.settings, found.fingerprint is not None)
                 same = made == ("plgc", seed, threads, self.options.recorded, release.fingerprint)
                 return same and request.nodes in (None, found.nodes_requested)
+            if isinstance(graph, StoredPart):
+                count = resolve_count(graph.nodes, request.ratio, request.nodes)
+                return is_made_from(entry.sha256, part_origin(graph, count, seed, self.options))
             graph = read_graph(graph) if isinstance(graph, Path) else graph
             count = resolve_count(graph.num_own, request.ratio, request.nodes)
         except PLGCError:
@@ -196,6 +212,8 @@ class _Run:
         """Move a finished task's file into the folder and list it in the manifest; or note why there is none."""
         if result.error is not None:
             self.fail(result.name, result.error.message)
+            if result.error.kind == GraphError.kind:
+                self._drop_part(result.name)  # which may be damaged: it is cut again
             return
         made: MadeSource = result.value
         before = self.manifest.find(result.name)
@@ -227,8 +245,14 @@ class _Run:
         self.manifest = self.manifest.with_source(entry)
         self.manifest.write(self.folder)
         source_checkpoints(self.folder, result.name).clear_all()
+        self._drop_part(result.name)
         replaced = before is not None and before.sha256 != entry.sha256
         self.done[result.name] = Source(result.name, path, entry, True, made.seconds, made.peak_memory_bytes, replaced)
+
+    def _drop_part(self, name: str) -> None:
+        """Remove a part that was cut from a graph on disk."""
+        if name in self.cut_parts:
+            shutil.rmtree(self.cut_parts[name].path, ignore_errors=True)
 
     def fail(self, name: str, reason: str) -> None:
         """Note why a source could not be made."""

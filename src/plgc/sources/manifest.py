@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 from plgc._version import __version__
 from plgc.artifact.condensed import CondensedGraph
+from plgc.downstream.combine import of_one_graph
 from plgc.runtime.container import check_format
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
 from plgc.runtime.files import write_atomically
@@ -126,12 +127,13 @@ class Manifest:
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A condensed graph with the name, file and weight of its source."""
+    """A condensed graph with the name, file and weight of its source; ``part_of`` is the graph it is a part of."""
 
     name: str
     path: Path
     condensed: CondensedGraph
     weight: float = 1.0
+    part_of: str | None = None
 
 
 def load_sources(*paths: str | os.PathLike[str]) -> list[CondensedGraph]:
@@ -158,6 +160,14 @@ def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[OpenSource]:
     for other in found[1:]:
         check_width(found[0].name, found[0].condensed.num_features, other.name, other.condensed.num_features)
     return found
+
+
+def default_combination(sources: Sequence[OpenSource], weighted: bool = False) -> str | None:
+    """How sources are combined where nobody says how: the parts of one graph are merged; None for the usual way."""
+    alike = len({(source.part_of, source.path.parent) for source in sources}) == 1
+    if not alike or sources[0].part_of is None or weighted:
+        return None
+    return of_one_graph([source.condensed for source in sources])
 
 
 def check_width(name: str, features: int, other: str, others: int) -> None:
@@ -198,15 +208,21 @@ def start_manifest(out: str | os.PathLike[str], partition: dict[str, Any] | None
     Raises:
         SettingError: it lists parts of a graph that was cut in another way than ``partition``.
     """
-    manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
+    manifest = check_same_cut(out, partition)
     if partition is None:
         return manifest
-    if manifest.partition is not None and not _same_cut(manifest.partition, partition):
-        raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
     started = replace(manifest, partition=partition)
     if "edges" in (manifest.partition or {}) and "edges" not in partition:
         started.write(Path(out))  # earlier versions listed the edges of noisy parts
     return started
+
+
+def check_same_cut(out: str | os.PathLike[str], partition: Mapping[str, Any] | None) -> Manifest:
+    """The manifest of a folder, as :func:`start_manifest` has it, without writing anything."""
+    manifest = read_manifest(out) if os.path.exists(os.path.join(out, MANIFEST)) else Manifest()
+    if None not in (partition, manifest.partition) and not _same_cut(manifest.partition or {}, partition or {}):
+        raise SettingError(f"{out} holds parts of a graph that was cut otherwise: choose another folder")
+    return manifest
 
 
 def _same_cut(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -247,7 +263,8 @@ def _open_folder(folder: Path) -> list[OpenSource]:
     manifest = read_manifest(folder)
     if not manifest.sources:
         raise ArtifactError(f"{folder / MANIFEST} lists no source: condense a graph into the folder first")
+    whole = (manifest.partition or {}).get("graph")
     return [
-        OpenSource(entry.name, folder / entry.file, open_entry(folder, entry), entry.weight)
+        OpenSource(entry.name, folder / entry.file, open_entry(folder, entry), entry.weight, whole)
         for entry in manifest.sources
     ]

@@ -13,8 +13,12 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from plgc.graphs.attributes import Seen
 from plgc.graphs.bare import BareGraph
 from plgc.runtime.errors import PLGCError
 from plgc.runtime.files import cache_folder, write_atomically
@@ -24,13 +28,43 @@ from plgc.sparse.inputs import fingerprint
 KEY_BYTES = 32
 
 
+@dataclass(frozen=True)
+class StoredPart:
+    """A part of a graph on disk, which is cut to ``path`` where it is needed.
+
+    Attributes:
+        path: the folder.
+        nodes: of its own, without the halo.
+        digest: of the whole graph and of how it is cut.
+        seen: what the whole graph is of a larger one.
+    """
+
+    path: Path
+    nodes: int
+    digest: str
+    seen: Seen
+
+
 def origin(graph: BareGraph, nodes: int, seed: int, options: SourceOptions) -> str:
     """A digest of the graph's content and of everything else that a condensed file depends on."""
-    core, compute = graph.core_mask, options.compute
-    parts = {
+    core = graph.core_mask
+    content = {
         "graph": fingerprint(graph),
         "core": None if core is None else hashlib.sha256(core.numpy().tobytes()).hexdigest(),
         "seen": graph.seen.to_dict(),
+    }
+    return _digest(content, nodes, seed, options)
+
+
+def part_origin(part: StoredPart, nodes: int, seed: int, options: SourceOptions) -> str:
+    """The same of a part that need not be cut for it."""
+    return _digest({"part": part.digest, "seen": part.seen.to_dict()}, nodes, seed, options)
+
+
+def _digest(content: Mapping[str, Any], nodes: int, seed: int, options: SourceOptions) -> str:
+    compute = options.compute
+    parts = {
+        **content,
         "nodes": nodes,
         "seed": seed,
         "settings": options.recorded,

@@ -4,6 +4,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -166,6 +167,15 @@ def test_a_hub_with_more_neighbours_than_a_block(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_metis
+def test_groups_are_numbered_without_gaps() -> None:
+    given = np.random.default_rng(0).choice([3, 4, 9, 17], 50).astype(np.int32)
+    group = given.copy()
+    sizes = stream.renumber(group, 20)
+    _, expected, counts = np.unique(given, return_inverse=True, return_counts=True)
+    assert np.array_equal(group, expected)
+    assert np.array_equal(sizes, counts)
+
+
 def test_only_the_heaviest_links_between_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, group = planted()
     edge_index = graph["edge_index"]

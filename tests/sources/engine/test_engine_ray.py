@@ -17,9 +17,12 @@ import pytest
 import torch
 
 import plgc
-from plgc.graphs import citation_graph, save_npz
+from plgc.graphs import citation_graph, save_npz, save_stored
+from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError, SettingError
+from plgc.runtime.memory import descendants, processes_named
 from plgc.sources import folder as folder_module
+from plgc.sources.cutting import CUTS
 from plgc.sources.engine import Task, run_tasks
 from plgc.sources.engine import cluster as engine_module
 from plgc.sources.task import MadeSource, SourceTask, condense_source
@@ -233,6 +236,15 @@ def test_what_no_node_could_ever_run_is_refused(cluster: Any, tmp_path: Path, re
     assert not ray.is_initialized()
 
 
+def test_more_memory_than_any_node_has_is_refused(cluster: Any, tmp_path: Path) -> None:
+    tasks = [Task("large", (tmp_path, "large"), 1 << 50), Task("small", (tmp_path, "small"), 1 << 20)]
+    with pytest.raises(SettingError, match=r"1048576\.00 GiB of memory, .*CPUs, GPUs and memory by node: 1 and 0 and "):
+        run_tasks(act, tasks, engine="ray", address=cluster.address)
+    assert list(tmp_path.iterdir()) == []
+    results = run_tasks(act, tasks[1:], engine="ray", address=cluster.address)
+    assert [result.value for result in results] == ["small"]
+
+
 def test_a_cluster_that_has_lost_its_only_fitting_node_is_not_waited_for(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +303,59 @@ def test_a_killed_driver_loses_what_was_under_way_alone(cluster: Any, tmp_path: 
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {
         path.name: path.read_bytes() for path in (tmp_path / "serial").iterdir()
     }
+
+
+PARTS_DRIVER = """
+import sys
+import plgc
+from plgc.runtime import mapped
+from quick import quick
+mapped.MAPPED_FROM = 0
+if __name__ == "__main__":
+    plgc.condense_parts(
+        sys.argv[1], sys.argv[2], 4, "stream", halo=1, nodes=16, settings=quick(16, hidden=16, rounds=1, epochs=2),
+        engine="ray", address=sys.argv[3], workers=1,
+    )
+"""
+
+
+@pytest.mark.parametrize("harm", ["worker", "driver"])
+def test_parts_on_disk_survive_a_killed_process(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """A worker is replaced; after the driver the same call goes on with the parts that are cut. The bytes are those
+    of one process."""
+    graph = citation_graph(nodes=400, classes=3, features=20, seed=1)
+    assert graph.x is not None
+    graph.x = graph.x.to_dense()
+    stored, out, script = (
+        save_stored(plgc.load_graph(graph), tmp_path / "big"),
+        tmp_path / "out",
+        tmp_path / "driver.py",
+    )
+    monkeypatch.setattr(mapped, "MAPPED_FROM", 0)
+    how: dict[str, Any] = {"halo": 1, "nodes": 16, "settings": QUICK}
+    plgc.condense_parts(stored, tmp_path / "serial", 4, "stream", **how)
+    script.write_text(PARTS_DRIVER)
+    command = [sys.executable, str(script), str(stored), str(out), cluster.address]
+    driver = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        wait_until((out / "manifest.json").exists)
+        if harm == "worker":
+            session = processes_named(os.path.basename(cluster.head_node.get_session_dir_path()))
+            for process in set(descendants(session)) & set(processes_named("ray::call")):
+                os.kill(process, signal.SIGKILL)
+            assert driver.wait(timeout=300) == 0
+    finally:
+        driver.kill()
+        driver.wait()
+    left = {path.name for path in out.iterdir()}
+    found = plgc.condense_parts(stored, out, 4, "stream", engine="ray", address=cluster.address, **how)
+    assert any(not source.made for source in found.sources)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+        path.name: path.read_bytes() for path in (tmp_path / "serial").iterdir()
+    }
+    assert any(name.startswith(CUTS) for name in left) == (harm == "driver")
 
 
 # Without a cluster

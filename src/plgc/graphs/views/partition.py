@@ -88,8 +88,7 @@ def cut_part(graph: Data, part: Tensor, number: int, *, halo: int = 0) -> Data:
     count = _count_parts(graph, part)
     if not 0 <= number < count:
         raise SettingError(f"part {number} was asked for, there are {count} (0 to {count - 1})")
-    if isinstance(halo, bool) or not isinstance(halo, int) or halo < 0:
-        raise SettingError(f"halo is {halo!r}: it must be a number of hops, 0 or more")
+    check_halo(halo)
     core = part == number
     chosen = within_hops(edges_of(graph), core, halo)
     cut = induced_subgraph(graph, chosen)
@@ -98,6 +97,12 @@ def cut_part(graph: Data, part: Tensor, number: int, *, halo: int = 0) -> Data:
     for key in KEPT:
         cut[key] = attribute(graph, key)
     return cut
+
+
+def check_halo(halo: int) -> None:
+    """Raise unless this is a number of hops."""
+    if isinstance(halo, bool) or not isinstance(halo, int) or halo < 0:
+        raise SettingError(f"halo is {halo!r}: it must be a number of hops, 0 or more")
 
 
 def cut_edges(edge_index: Tensor, part: Tensor) -> int:

@@ -21,7 +21,7 @@ GROUPING, REFINING = 8, 3  # passes over the edges
 SLACK = 1.03  # a part may exceed its share by so much, as METIS allows
 BLOCK_NODES, BLOCK_ENTRIES = 1 << 16, 1 << 21  # that move at a time; a node with more neighbours moves alone
 STEPS = 64  # blocks that a pass has at least: nodes of one block do not see each other move
-MAX_LINKS = 1 << 23  # between groups that are kept: the heaviest
+MAX_LINKS = 1 << 21  # between groups that are kept: the heaviest
 
 
 def stream_partition(edge_index: Tensor, nodes: int, parts: int, seed: int) -> Tensor:
@@ -43,20 +43,33 @@ def stream_partition(edge_index: Tensor, nodes: int, parts: int, seed: int) -> T
     for turn in range(GROUPING):
         if not move_nodes(edge_index, starts, group, np.bincount(group, minlength=nodes), largest, seed + turn):
             break
-    names, group = np.unique(group, return_inverse=True)
-    sizes = np.bincount(group, minlength=len(names))
-    (first, second), weights = link_groups(edge_index, starts, group, len(names))
-    adjacency = pymetis.CSRAdjacency(np.searchsorted(first, np.arange(len(names) + 1)), second)
+    sizes = renumber(group, nodes)
+    count = len(sizes)
+    (first, second), weights = link_groups(edge_index, starts, group, count)
+    adjacency = pymetis.CSRAdjacency(np.searchsorted(first, np.arange(count + 1)), second)
     options = pymetis.Options(seed=seed % 2**31)
     found = pymetis.part_graph(
-        parts, adjacency, vweights=sizes.tolist(), eweights=np.minimum(weights, 2**31 - 1).tolist(), options=options
+        parts, adjacency, vweights=sizes, eweights=np.minimum(weights, 2**31 - 1), options=options
     )
+    del first, second, weights, adjacency
     part = np.asarray(found.vertex_part, dtype=np.int32)[group]
     most = int(np.ceil(SLACK * nodes / parts))
     for turn in range(REFINING):
         if not move_nodes(edge_index, starts, part, np.bincount(part, minlength=parts), most, seed + GROUPING + turn):
             break
     return torch.from_numpy(part.astype(np.int64))
+
+
+def renumber(group: np.ndarray, most: int) -> np.ndarray:
+    """Number groups from 0, in their order, without gaps, in place; the sizes of those that there are.
+
+    ``most`` is above every number that a group has.
+    """
+    sizes = np.bincount(group, minlength=most)
+    number = np.cumsum(sizes > 0, dtype=group.dtype) - 1
+    for begin in range(0, len(group), BLOCK_ENTRIES):
+        group[begin : begin + BLOCK_ENTRIES] = number[group[begin : begin + BLOCK_ENTRIES]]
+    return sizes[sizes > 0]
 
 
 def row_starts(edge_index: Tensor, nodes: int) -> np.ndarray:
@@ -67,7 +80,7 @@ def row_starts(edge_index: Tensor, nodes: int) -> np.ndarray:
         counts = np.bincount(row - row[0])  # sorted: the block is of neighbouring rows
         starts[row[0] + 1 : row[0] + 1 + len(counts)] += counts
         release(edge_index)
-    return np.cumsum(starts)
+    return np.cumsum(starts, out=starts)
 
 
 def node_blocks(edge_index: Tensor, starts: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:

@@ -9,7 +9,8 @@ A task that fails never stops the others. It is tried again where that may help:
 With the same number of threads a task gives the same bytes in every engine. Ray is an extra, imported on use.
 """
 
+from plgc.sources.engine.cluster import ray_processes
 from plgc.sources.engine.run import run_tasks
 from plgc.sources.engine.tasks import ENGINES, Placement, Task, TaskError, TaskResult
 
-__all__ = ["ENGINES", "Placement", "Task", "TaskError", "TaskResult", "run_tasks"]
+__all__ = ["ENGINES", "Placement", "Task", "TaskError", "TaskResult", "ray_processes", "run_tasks"]

@@ -14,13 +14,15 @@ from types import ModuleType
 from typing import Any
 
 from plgc.runtime.errors import MissingExtraError, SettingError
-from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, unexpected
+from plgc.runtime.memory import processes_named
+from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, most_memory, unexpected
 
 OBJECT_STORE = 100 * 2**20  # bytes of a local Ray's store: nothing but paths goes through it
 POLL = 1.0  # seconds between two checks of the cluster's nodes, while tasks run
 CONNECT = 10.0  # seconds in which a cluster has to answer
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HTTP2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # a frame without content; its fourth byte is its kind
+GIB = 2**30
 PATIENCE = 30.0  # seconds in which a cluster may replace the nodes it has lost
 
 
@@ -32,8 +34,9 @@ def run_ray(function: Callable[..., Any], queue: TaskQueue, placement: Placement
         raise MissingExtraError("the engine ray needs Ray: pip install 'plgc[ray]'") from error
     # Ray reports a lost node on stdout, which belongs to results.
     with contextlib.redirect_stdout(sys.stderr), _cluster(ray, placement):
-        if not _fits(ray, placement):
-            raise SettingError(_too_large(ray, placement))
+        memory = most_memory(queue.tasks)
+        if not _fits(ray, placement, memory):
+            raise SettingError(_too_large(ray, placement, memory))
         remote = ray.remote(num_cpus=placement.cpus, num_gpus=placement.gpus, max_retries=0)(call)
         pending: dict[Any, int] = {}
         fitted = time.monotonic()
@@ -42,21 +45,34 @@ def run_ray(function: Callable[..., Any], queue: TaskQueue, placement: Placement
                 while placement.workers is None or len(pending) < placement.workers:
                     if (number := queue.take()) is None:
                         break
+                    task = queue.tasks[number]
+                    asked = remote if task.memory is None else remote.options(memory=task.memory)
                     try:
-                        pending[remote.remote(function, queue.tasks[number].arguments, placement.cpus)] = number
+                        pending[asked.remote(function, task.arguments, placement.cpus)] = number
                     except (TypeError, ValueError) as error:  # the arguments cannot be pickled
                         queue.record(number, None, unexpected(error))
                 for done in ray.wait(list(pending), timeout=POLL)[0] if pending else ():
                     queue.record(pending.pop(done), *_fetch(ray, done))
-                if _fits(ray, placement):
+                if _fits(ray, placement, memory):
                     fitted = time.monotonic()
                 elif time.monotonic() - fitted > PATIENCE:
                     for number in [*pending.values(), *queue.waiting]:
-                        queue.record(number, None, TaskError("no-resources", _too_large(ray, placement)))
+                        queue.record(number, None, TaskError("no-resources", _too_large(ray, placement, memory)))
         finally:
             for left in pending:
                 with contextlib.suppress(Exception):
                     ray.cancel(left, force=True)
+
+
+def ray_processes() -> list[int]:
+    """Processes of this machine that belong to the Ray session of this process; none without one."""
+    ray = sys.modules.get("ray")
+    try:
+        if ray is None or not ray.is_initialized():
+            return []
+        return processes_named(os.path.basename(ray._private.worker._global_node.get_session_dir_path()))
+    except AttributeError:  # another version of Ray, or it is just starting
+        return []
 
 
 def _fetch(ray: ModuleType, done: Any) -> tuple[Any, TaskError | None]:
@@ -121,19 +137,27 @@ def _check_answers(address: str) -> None:
         raise ConnectionError("what listens there is no Ray cluster")
 
 
-def _fits(ray: ModuleType, placement: Placement) -> bool:
-    return any(cpus >= placement.cpus and gpus >= placement.gpus for cpus, gpus in _nodes(ray))
+def _fits(ray: ModuleType, placement: Placement, memory: int) -> bool:
+    wanted = (placement.cpus, placement.gpus, memory)
+    return any(all(has >= asks for has, asks in zip(node, wanted, strict=True)) for node in _nodes(ray))
 
 
-def _nodes(ray: ModuleType) -> list[tuple[float, float]]:
-    """Cores and GPUs of every node that is alive."""
+def _nodes(ray: ModuleType) -> list[tuple[float, float, float]]:
+    """Cores, GPUs and bytes of memory of every node that is alive."""
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [(has.get("CPU", 0.0), has.get("GPU", 0.0)) for has in alive]
+    return [(has.get("CPU", 0.0), has.get("GPU", 0.0), has.get("memory", 0.0)) for has in alive]
 
 
-def _too_large(ray: ModuleType, placement: Placement) -> str:
-    nodes = ", ".join(f"{cpus:g} and {gpus:g}" for cpus, gpus in sorted(_nodes(ray), reverse=True)) or "none at all"
+def _too_large(ray: ModuleType, placement: Placement, memory: int) -> str:
+    """What a task asks for, and what the nodes have; memory only where it is asked for."""
+    asked = f"{placement.cpus} CPU(s) and {placement.gpus:g} GPU(s)"
+    asked += f" and {memory / GIB:.2f} GiB of memory" if memory else ""
+    listed = [
+        f"{cpus:g} and {gpus:g}" + (f" and {has / GIB:.2f} GiB" if memory else "")
+        for cpus, gpus, has in sorted(_nodes(ray), reverse=True)
+    ]
+    what = "CPUs, GPUs and memory" if memory else "CPUs and GPUs"
     return (
-        f"a task asks for {placement.cpus} CPU(s) and {placement.gpus:g} GPU(s), and no node of the cluster has as "
-        f"many (CPUs and GPUs by node: {nodes}): ask for fewer, or add nodes"
+        f"a task asks for {asked}, and no node of the cluster has as many ({what} by node: "
+        f"{', '.join(listed) or 'none at all'}): ask for fewer, or add nodes"
     )

@@ -18,8 +18,9 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from plgc.runtime.errors import SettingError
+from plgc.runtime.memory import machine_memory
 from plgc.runtime.provenance import COMMIT_VARIABLE, source_commit
-from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, unexpected
+from plgc.sources.engine.tasks import DIED, Placement, TaskError, TaskQueue, call, cores, most_memory, unexpected
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -35,6 +36,8 @@ class _Worker:
 def run_processes(function: Callable[..., Any], queue: TaskQueue, placement: Placement) -> None:
     """Run the queue in processes side by side; one that dies is replaced."""
     most = placement.workers or max(1, cores() // placement.cpus)
+    if (each := most_memory(queue.tasks)) and (machine := machine_memory()) is not None:
+        most = max(1, min(most, machine // each))
     workers: list[_Worker] = []
     failed_starts = 0
     try:

@@ -58,10 +58,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class Task:
-    """A name for messages, and the arguments of the function; they are sent to other processes by pickle."""
+    """A name for messages, and the arguments of the function; they are sent to other processes by pickle.
+
+    ``memory`` is what it takes, in bytes: engines place it where there is as much. None where that is not known.
+    """
 
     name: str
     arguments: tuple[Any, ...] = ()
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,11 @@ def unexpected(error: BaseException) -> TaskError:
     text = str(error).strip().partition("\n")[0]
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return TaskError("unexpected", message, "".join(traceback.format_exception(error)))
+
+
+def most_memory(tasks: Sequence[Task]) -> int:
+    """The memory of the task that takes most, as far as it is known."""
+    return max((task.memory or 0 for task in tasks), default=0)
 
 
 def cores() -> int:

@@ -1,0 +1,256 @@
+"""Graphs beyond memory, from edge list to answers: memory, time and disk of every step; part h of ``make bench``.
+
+    python benchmarks/beyond_memory.py --sizes small,products,papers-tenth --folder build/beyond [--out FILE]
+
+A generated graph is written as raw npy files, stored, condensed, and a head is trained that predicts every node, each
+in a process of its own within ``--memory``. ``papers-…`` is condensed in streamed parts on two Ray nodes of this
+machine; a worker is killed and a node removed on the way. A share of a size may follow it, as in ``products:0.125``.
+
+Finished steps are kept in FOLDER, so the same command goes on where it was stopped; ``steps.json`` in the folder of
+each size has what they took. At the end growth is fitted over the sizes of a kind and projected to ogbn-papers100M.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beyond_cluster import two_nodes
+from beyond_steps import Steps, disk_bytes, plgc_command
+from plgc.artifact.condensed import CondensedGraph
+from plgc.experiments.records import append_record
+from plgc.runtime.options import parse_memory
+from plgc.runtime.provenance import provenance
+from topic_graph import PAPERS, SIZES, TopicGraph, write_topic_graph
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "beyond"
+WIDTH = 512  # columns of H in the pass that is measured
+ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
+RATIO, NODES, PARTS, HALO = 0.0005, 1024, 32, 1
+FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.1", "papers-tenth")
+QUICK = ("small:0.5", "small", "small-parts")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A graph to be measured: what it is made from, and whether it is condensed in parts."""
+
+    name: str
+    spec: TopicGraph
+    parts: bool
+
+    @staticmethod
+    def of(text: str) -> Size:
+        """A size by name, with a share of it where one follows."""
+        name, _, share = text.partition(":")
+        spec = SIZES[name.removesuffix("-parts")]
+        return Size(text.replace(":", "_"), spec.scaled(float(share)) if share else spec, name not in WHOLE)
+
+
+WHOLE = ("tiny", "small", "products")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default=",".join(FULL), help="comma-separated, small ones first")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="work folder; finished steps in it are kept")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench.jsonl")
+    parser.add_argument("--memory", default=None, help="of each command, or of each task of parts")
+    parser.add_argument("--parts", type=int, default=PARTS, help="of the sizes that are condensed in parts")
+    parser.add_argument("--pass", dest="passed", type=Path, help="only measure one product with Â of this stored graph")
+    given = parser.parse_args()
+    if given.passed is not None:
+        print(json.dumps(measure_pass(given.passed)))
+        return
+    measure(given.sizes.split(","), given.folder, given.out, memory=given.memory, parts=given.parts)
+
+
+def measure(
+    sizes: Sequence[str], folder: Path, out: Path, *, quick: bool = False, memory: str | None = None, parts: int = PARTS
+) -> dict[str, Any]:
+    """Measure every size, and growth over those of a kind; a record is added for each."""
+    found = list[dict[str, Any]]()
+    for size in map(Size.of, sizes):
+        one = measure_size(size, folder / size.name, memory, parts)
+        show(one)
+        append_record(out, {"bench": "beyond_memory", "quick": quick, **one, **provenance()})
+        found.append(one)
+    growth = {kind: fit([one for one in found if one["kind"] == kind]) for kind in ("whole", "parts")}
+    growth = {kind: steps for kind, steps in growth.items() if steps}
+    for kind, steps in growth.items():
+        print(f"\ngrowth, {kind}, and projected to {PAPERS[0]:,} nodes and {PAPERS[1]:,} entries:")
+        for name, one in steps.items():
+            powers = ", ".join(f"{what} {power:.2f}" for what, power in one["exponents"].items())
+            projected = f"{one['projected']['seconds'] / 3600:.1f} h, {one['projected']['memory'] / 2**30:.1f} GiB"
+            print(f"  {name:<10} exponents: {powers}; {projected}, {one['projected']['disk'] / 2**30:,.0f} GiB of disk")
+    if growth:
+        append_record(out, {"bench": "beyond_memory_growth", "quick": quick, "growth": growth, **provenance()})
+    return {"sizes": found, "growth": growth}
+
+
+def measure_size(size: Size, folder: Path, memory: str | None, parts: int) -> dict[str, Any]:
+    """All steps of one size."""
+    steps, kind = Steps(folder), "parts" if size.parts else "whole"
+    allowed = ["--memory", memory or ALLOWED[kind]]
+    raw, stored, model, answers = (folder / name for name in ("raw", "stored", "model.safetensors", "answers.parquet"))
+    made = folder / ("condensed" if size.parts else "condensed.safetensors")
+    steps.call("generate", lambda: _timed(lambda: write_topic_graph(size.spec, raw)) | {"disk_bytes": disk_bytes(raw)})
+    if "store" not in steps.done:
+        shutil.rmtree(stored, ignore_errors=True)
+    store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", "1GiB", "-o", str(stored)))
+    counts = {"nodes": store["told"]["nodes"], "entries": store["told"]["edges"], "features": size.spec.features}
+    if size.parts:
+        _condense_parts(steps, stored, made, allowed[1], parts)
+    else:
+        sized = ["--ratio", str(RATIO)]
+        steps.run("condense", plgc_command("condense", str(stored), *sized, *allowed, "--force", "-o", str(made)))
+        own = [sys.executable, str(Path(__file__)), "--pass", str(stored)]
+        one = steps.run("pass", own)["told"]
+        steps.call("ratio", lambda: _ratio(steps.done["condense"], one, made))
+    train = ["train", str(made), "--graph", str(stored), *allowed, "--force", "-o", str(model)]
+    steps.run("train", plgc_command(*train))
+    predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
+    steps.run("predict", plgc_command(*predict))
+    steps.call("check", lambda: _check(answers, stored))
+    places = {"store": (stored,), "condense": (made,), "train": (model,), "predict": (answers,)}
+    for name, paths in places.items():
+        steps.done[name].setdefault("disk_bytes", disk_bytes(*paths))
+    steps.save()
+    return {"kind": kind, "size": size.name, **counts, "memory": allowed[1], "steps": steps.done}
+
+
+def _condense_parts(steps: Steps, stored: Path, made: Path, memory: str, parts: int) -> None:
+    """On two Ray nodes, one of which is lost; and on a small graph once more without Ray, to compare the bytes."""
+    asked = ["condense", str(stored), "--parts", str(parts), "--partition", "stream", "--halo", str(HALO)]
+    asked += ["--nodes", str(max(NODES, 16 * parts)), "--memory", memory]
+    if "condense" not in steps.done:
+        with two_nodes(parse_memory(memory) * 11 // 10) as nodes:
+            ray = plgc_command(*asked, "--engine", "ray", "--address", nodes.address, "-o", str(made))
+            found = steps.run("condense", ray, others=nodes.processes, meanwhile=nodes.harm(made / "manifest.json"))
+            found["events"] = nodes.events
+            steps.save()
+    if steps.done["store"]["told"]["nodes"] <= SIZES["small"].nodes:
+        serial = made.with_name("serial")
+        steps.run("serial", plgc_command(*asked, "-o", str(serial)))
+        steps.call("same", lambda: {"same_bytes": same_files(made, serial)})
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same files."""
+    return {path.name: path.read_bytes() for path in one.iterdir() if path.is_file()} == {
+        path.name: path.read_bytes() for path in other.iterdir() if path.is_file()
+    }
+
+
+def measure_pass(folder: Path) -> dict[str, Any]:
+    """Seconds, and those of the CPU, of Â H from disk, H mapped from a file and the result written to another."""
+    import torch
+
+    import plgc
+    from plgc.runtime.scratch import scratch
+    from plgc.sparse.on_disk import stored_adjacency, stream_product
+
+    torch.set_num_threads(1)
+    graph = plgc.load_graph(folder, notice=False)
+    assert graph.edge_index is not None
+    with scratch(folder.parent) as place:
+        dense, result = place.empty(graph.num_nodes or 0, WIDTH), place.empty(graph.num_nodes or 0, WIDTH)
+        for rows in dense.split(1 << 14):
+            rows.copy_(torch.rand(rows.shape))
+        start, busy = time.perf_counter(), time.process_time()
+        for first, rows in stream_product(stored_adjacency(graph.edge_index, graph.num_nodes or 0), dense):
+            result[first : first + len(rows)] = rows
+        return {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - busy, "width": WIDTH}
+
+
+def _ratio(condense: dict[str, Any], one: dict[str, Any], made: Path) -> dict[str, Any]:
+    """Condensing beside (epochs + passes) of one pass of Â H; a pass embeds all nodes by one encoder with edges."""
+    condensed = CondensedGraph.load(made)
+    settings = condensed.settings["pseudo_labels"]
+    epochs = settings["rounds"] * settings["round_epochs"]
+    passes = 2 + sum(branch["layers"] for branch in condensed.chosen["branches"] if branch["kind"] != "mlp")
+    return {
+        "epochs": epochs,
+        "passes": passes,
+        "ratio": condense["seconds"] / ((epochs + passes) * one["seconds"]),
+        "cpu_ratio": condense["cpu_seconds"] / ((epochs + passes) * one["cpu_seconds"]),
+    }
+
+
+def _check(answers: Path, stored: Path) -> dict[str, Any]:
+    """How many nodes have an answer, and the share of the test nodes for which it is right."""
+    from pyarrow import parquet
+
+    labels, tested = np.load(stored / "y.npy", mmap_mode="r"), np.load(stored / "test_mask.npy")
+    table = parquet.read_table(answers, columns=["predicted_class"])
+    told = np.asarray(table["predicted_class"].to_pylist())
+    right = told[tested].astype(np.int64) == labels[tested]
+    return {"answers": len(told), "of_nodes": len(labels), "test_accuracy": float(100 * right.mean())}
+
+
+def _timed(work: Any) -> dict[str, Any]:
+    start, busy = time.perf_counter(), time.process_time()
+    work()
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - busy}
+
+
+def fit(sizes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """For every step: exponents in nodes + entries of time, memory and disk, and what papers100M would take.
+
+    Time and disk grow from the largest size by the fitted power, at least in proportion; memory by what a node adds.
+    """
+    if len(sizes) < 2:
+        return {}
+    grown = [one["nodes"] + one["entries"] for one in sizes]
+    nodes = [one["nodes"] for one in sizes]
+    found = dict[str, Any]()
+    for name in ("store", "condense", "train", "predict"):
+        steps = [one["steps"][name] for one in sizes]
+        values = {
+            "seconds": [step["cpu_seconds"] for step in steps],
+            "memory": [step["peak_memory_bytes"] for step in steps],
+            "disk": [max(1, step["disk_bytes"]) for step in steps],
+        }
+        powers = {what: float(np.polyfit(np.log(grown), np.log(value), 1)[0]) for what, value in values.items()}
+        larger = sum(PAPERS) / grown[-1]
+        a_node = max(0.0, (values["memory"][-1] - values["memory"][0]) / max(1, nodes[-1] - nodes[0]))
+        projected = {
+            "seconds": values["seconds"][-1] * larger ** max(1.0, powers["seconds"]),
+            "memory": values["memory"][-1] + a_node * (PAPERS[0] - nodes[-1]),
+            "disk": values["disk"][-1] * larger ** max(1.0, powers["disk"]),
+        }
+        found[name] = {"exponents": powers, "projected": projected, "bytes_a_node": a_node}
+    return found
+
+
+def show(one: dict[str, Any]) -> None:
+    """Print what the steps of a size took."""
+    print(f"\n(h) {one['size']}: {one['nodes']:,} nodes, {one['entries']:,} entries, within {one['memory']}")
+    for name, step in one["steps"].items():
+        if "peak_memory_bytes" in step:
+            words = f"{step['seconds']:,.0f} s, {step['cpu_seconds']:,.0f} CPU-s, "
+            words += f"peak {step['peak_memory_bytes'] / 2**30:.2f} GiB"
+            words += f" (first process {(step['peak_first_process_bytes'] or 0) / 2**30:.2f})"
+            words += f", {step['disk_bytes'] / 2**30:.2f} GiB of disk" if "disk_bytes" in step else ""
+            words += f"; {', '.join(step['events'])}" if step.get("events") else ""
+        else:
+            words = ", ".join(
+                f"{key} {value:,.2f}" if isinstance(value, float) and math.isfinite(value) else f"{key} {value}"
+                for key, value in step.items()
+            )
+        print(f"  {name:<10} {words}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
