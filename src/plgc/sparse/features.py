@@ -177,7 +177,7 @@ def squared_sums(x: Features, weights: Tensor) -> Tensor:
     """``weightsᵀ X²``, X squared element by element, for weights [N, K], without making a sparse or stored X dense."""
     if isinstance(x, SparseFeatures):
         turned = x.transpose
-        squares = csr(turned.crow_indices(), turned.col_indices(), turned.values().square(), tuple(turned.shape))
+        squares = csr(turned.crow_indices(), turned.col_indices(), turned.values().square(), (x.shape[1], x.shape[0]))
         return multiply(squares, weights).t().contiguous()
     if isinstance(x, StoredFeatures):
         return _total(weights[start : start + len(rows)].t() @ rows.square() for start, rows in x.blocks())
