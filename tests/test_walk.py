@@ -19,7 +19,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("modules_called", 49),
+        ("modules_called", 52),
         ("frames_above_an_epoch", 5),
         ("brought_to_one_form", 1),
         ("structure_checked", 1),

@@ -29,6 +29,8 @@ WRITERS = {
     "runtime/provenance.py",  # into /proc
     "experiments/records.py",  # adds lines, and skips those that were cut short
     "graphs/formats/npy.py",  # features, block by block, into a folder that is renamed when it is whole
+    "graphs/views/parts_on_disk.py",  # parts of a graph, likewise
+    "runtime/scratch.py",  # files without a name, gone with their last use
     *(f"graphs/store/{name}.py" for name in ("edges", "nodes", "numbering", "runs", "spill")),  # likewise
 }
 QUICK = CondenseSettings(

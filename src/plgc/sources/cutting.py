@@ -67,7 +67,7 @@ class Cut:
         paths = {part.path for part in wanted if not part.path.is_dir()}
         numbers = [number for number, part in enumerate(self.parts()) if part.path in paths]
         if numbers:
-            partition = np.load(self.folder / PARTITION)
+            partition = np.load(self.folder / PARTITION, allow_pickle=False)
             write_parts(self.graph, partition, numbers, self.folder, halo=self.halo, progress=progress)
 
     def clear(self) -> None:

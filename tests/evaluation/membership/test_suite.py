@@ -22,7 +22,7 @@ QUICK = quick(16, hidden=24, rounds=1, epochs=3)
 BY_FEATURES = {"features", "propagated", "unique_values"} | {
     f"inversion{kind}{score}" for kind in ("", "_propagated", "_both") for score in ("", "_mass")
 }
-BY_LABELS = {"assignment_fit", "pseudo_labels", "embedded", "reconstruction_loss"} | {
+BY_LABELS = {"assignment_fit", "tracing", "pseudo_labels", "embedded", "reconstruction_loss"} | {
     f"inversion_pseudo_labels{score}" for score in ("", "_mass")
 }
 LEARNED = {"shadow_classifier", "likelihood_ratio"}

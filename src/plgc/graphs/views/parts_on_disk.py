@@ -156,7 +156,7 @@ def _write_together(graph: Data, sets: _Sets, starts: np.ndarray, halo: int, wor
     entries = _spill_edges(edge_index, weight, sets, raws)
     number = np.zeros(len(sets.bits), dtype=np.int32)
     for place, raw in enumerate(raws):
-        members = np.load(raw.folder / NODES, mmap_mode="r")
+        members = np.load(raw.folder / NODES, mmap_mode="r", allow_pickle=False)
         number[members] = np.arange(len(members), dtype=np.int32)
         _join_edges(raw, number, int(entries[place]), weight is not None)
 
