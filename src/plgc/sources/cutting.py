@@ -124,7 +124,7 @@ def _found(folder: Path) -> dict[str, Any] | None:
     """What is known of a partition that is there; None where it is not, or damaged."""
     try:
         found = json.loads((folder / COUNTS).read_text())
-        whole = np.load(folder / PARTITION, mmap_mode="r").shape == (sum(found["sizes"]),)
+        whole = np.load(folder / PARTITION, mmap_mode="r", allow_pickle=False).shape == (sum(found["sizes"]),)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if whole else None
