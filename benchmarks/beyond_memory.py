@@ -38,6 +38,7 @@ FOLDER = ROOT / "build" / "beyond"
 WIDTH = 512  # columns of H in the pass that is measured
 ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
 RATIO, NODES, PARTS, HALO = 0.0005, 1024, 32, 1
+LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
 FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.1", "papers-tenth")
 QUICK = ("small:0.5", "small", "small-parts")
 
@@ -119,6 +120,7 @@ def measure_size(size: Size, folder: Path, memory: str | None, parts: int) -> di
         one = steps.run("pass", own)["told"]
         steps.call("ratio", lambda: _ratio(steps.done["condense"], one, made))
     train = ["train", str(made), "--graph", str(stored), *allowed, "--force", "-o", str(model)]
+    train += ["--labels", str(LABELS)] if counts["nodes"] > 10 * LABELS else []
     steps.run("train", plgc_command(*train))
     predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
     steps.run("predict", plgc_command(*predict))
