@@ -211,11 +211,14 @@ def _loss_rows(stage: StageOne, inputs: Inputs) -> Tensor | None:
 
 @torch.no_grad()
 def embed(stage: StageOne, inputs: Inputs) -> Tensor:
-    """Z: the embedding of every node of a graph, [N, Σd]."""
-    hidden = [_encode(stage, encoder, inputs, inputs.adjacency) for encoder in stage.encoders]
-    if stage.standardized:
-        hidden = [standardize(part) for part in hidden]
-    return unit_blocks(torch.cat(hidden, dim=1), stage.blocks)
+    """Z: the embedding of every node of a graph, [N, Σd]; one encoder after the other, so that few copies are alive."""
+    result = torch.empty(inputs.num_nodes, sum(stage.blocks), device=inputs.device)
+    for encoder, columns in zip(stage.encoders, result.split(list(stage.blocks), dim=1), strict=True):
+        hidden = _encode(stage, encoder, inputs, inputs.adjacency)
+        if stage.standardized:
+            hidden = standardize(hidden)
+        F.normalize(hidden, dim=1, out=columns).div_(math.sqrt(len(stage.blocks)))
+    return result
 
 
 def _encode(
