@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 import plgc
 from plgc.artifact.members import told_of_members
 from plgc.downstream.merge import weakest_release
+from plgc.downstream.one_space import space_bytes
 from plgc.graphs.attributes import Seen
 from plgc.method.stage_one import unit_blocks
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
@@ -202,3 +203,17 @@ def test_numbers_that_do_not_fit_are_refused(pair: list[plgc.CondensedGraph]) ->
         plgc.merge([], progress=False)
     with pytest.raises(SettingError, match="device 'warp'"):
         plgc.merge(pair, device="warp", progress=False)
+
+
+def test_memory_is_a_limit(pair: list[plgc.CondensedGraph]) -> None:
+    """Too little is refused with what would do; more rows need more, mostly for the angles between them."""
+    with pytest.raises(
+        SettingError, match=r"merging 2\d rows takes \d+ MiB: allow that much \(--memory (\d+)MiB\)"
+    ) as no:
+        plgc.merge(pair, memory="100MiB", progress=False)
+    enough = str(no.value).partition("--memory ")[2].partition(")")[0]
+    merged, free = (plgc.merge(pair, memory=limit, progress=False) for limit in (enough, None))
+    assert torch.equal(merged.features, free.features)
+    many = [replace(one, features=one.features.repeat(300, 1)) for one in pair]
+    rows = sum(one.num_nodes for one in many)
+    assert space_bytes(many, many[0]) - space_bytes(pair, pair[0]) > rows * rows * 4 * (len(pair[0].blocks) + 8) * 0.99

@@ -29,6 +29,9 @@ def merge(
     ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Stay within this much memory, such as 2GiB.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     **_given: Any,
@@ -53,6 +56,7 @@ def merge(
             nodes=nodes,
             seed=seed,
             device=device,
+            memory=memory,
             progress=progress,
         )
     merged.save(output)

@@ -18,12 +18,15 @@ from plgc.artifact.ancestry import Ancestor, Parent
 from plgc.artifact.condensed import CondensedGraph
 from plgc.artifact.rounding import DTYPES, rounded
 from plgc.downstream.combine import check_compatible, check_rebuildable
-from plgc.downstream.one_space import one_space
+from plgc.downstream.one_space import one_space, space_bytes
+from plgc.method.disk.budget import PROGRAM
 from plgc.method.regroup import regroup, spread_start
 from plgc.runtime.errors import ArtifactError, GraphError, SettingError
-from plgc.runtime.options import check_device
+from plgc.runtime.options import UNITS, check_device, parse_memory
 from plgc.runtime.progress import Progress, shown
 from plgc.runtime.schema import LARGEST_WHOLE
+
+MIB = UNITS["MiB"]
 
 
 def merge(
@@ -32,6 +35,7 @@ def merge(
     nodes: int | None = None,
     seed: int = 0,
     device: str = "cpu",
+    memory: int | str | None = None,
     progress: Progress | bool | None = True,
 ) -> CondensedGraph:
     """Make one condensed graph from several. No graph is needed, and no label is read.
@@ -49,13 +53,15 @@ def merge(
             merged, so that fewer may be left.
         seed: of the networks, and of the start of the groups.
         device: where to compute.
+        memory: bytes to stay within, as a number or a text such as ``4GiB``; None for no limit. The angles between all
+            rows are in memory at once.
         progress: True for a bar on a terminal or in a notebook, False for none, or a function that is called with a
             message, the sources done and the sources in all.
 
     Raises:
         GraphError: features, their scaling or the table they come from differ.
         ArtifactError: a source was made by another method, sources have no channel in common, or counts make no sense.
-        SettingError: ``nodes`` does not fit, or a source is given twice.
+        SettingError: ``nodes`` does not fit, a source is given twice, or ``memory`` does not suffice.
 
     Example:
         >>> import plgc
@@ -70,6 +76,7 @@ def merge(
     sources = list(condensed)
     parents = check_mergeable(sources, nodes)
     like, claims = _like(sources), weakest_release([source.settings for source in sources])
+    check_memory(sources, like, memory)
     with shown(progress) as report:
         vectors = one_space(sources, like, seed, device, report)
     features, counts = (torch.cat([getattr(source, name) for source in sources]) for name in ("features", "counts"))
@@ -130,6 +137,19 @@ def check_mergeable(sources: Sequence[CondensedGraph], nodes: int | None) -> lis
     if nodes is not None and nodes < 2:
         raise SettingError(f"nodes is {nodes}: a condensed graph has at least 2")
     return parents
+
+
+def check_memory(sources: Sequence[CondensedGraph], like: CondensedGraph, memory: int | str | None) -> None:
+    """Raise :class:`SettingError` where merging takes more memory than is allowed."""
+    if memory is None:
+        return
+    limit, rows = parse_memory(memory), sum(source.num_nodes for source in sources)
+    needed = -(-(PROGRAM + space_bytes(sources, like)) // MIB)
+    if needed * MIB > limit:
+        raise SettingError(
+            f"memory is {limit / MIB:,.0f} MiB: merging {rows:,} rows takes {needed:,} MiB: allow that much (--memory "
+            f"{needed}MiB), or merge some of the files into fewer rows first"
+        )
 
 
 def weakest_release(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -60,6 +60,18 @@ def one_space(
     return unit_blocks(torch.cat(found, dim=1).cpu(), like.blocks)
 
 
+def space_bytes(sources: Sequence[CondensedGraph], like: CondensedGraph) -> int:
+    """Bytes that :func:`one_space` and what follows it take at most, of M rows: mostly numbers of M × M.
+
+    A float32 Gram matrix for every block, and four float64 matrices while one is taken apart; of every row its features
+    and outputs, several times; and a network of the widest source, with its gradients and their moments.
+    """
+    rows, features = sum(source.num_nodes for source in sources), like.num_features
+    outputs = max(sum(source.blocks) for source in sources)
+    weights = max(sum(width * (features + width) for width in source.blocks) for source in sources)
+    return rows * rows * (4 * len(like.blocks) + 4 * 8) + 4 * rows * (3 * features + 10 * outputs) + 6 * 4 * weights
+
+
 def turn(source: CondensedGraph, like: CondensedGraph, outputs: Tensor) -> Tensor:
     """Ỹ of a source, turned block by block towards ``outputs`` [K, d], which have the blocks of ``like``."""
     assert source.pseudo_labels is not None
