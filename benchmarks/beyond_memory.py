@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "beyond"
 WIDTH = 512  # columns of H in the pass that is measured
 ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
+STORING = {"whole": "1GiB", "parts": "2GiB"}
 RATIO, NODES, PARTS, HALO = 0.0005, 1024, 32, 1
 LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
 FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.1", "papers-tenth")
@@ -109,7 +110,7 @@ def measure_size(size: Size, folder: Path, memory: str | None, parts: int) -> di
     steps.call("generate", lambda: _timed(lambda: write_topic_graph(size.spec, raw)) | {"disk_bytes": disk_bytes(raw)})
     if "store" not in steps.done:
         shutil.rmtree(stored, ignore_errors=True)
-    store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", "1GiB", "-o", str(stored)))
+    store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", STORING[kind], "-o", str(stored)))
     counts = {"nodes": store["told"]["nodes"], "entries": store["told"]["edges"], "features": size.spec.features}
     if size.parts:
         _condense_parts(steps, stored, made, allowed[1], parts)
