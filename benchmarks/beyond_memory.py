@@ -37,10 +37,12 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "beyond"
 WIDTH = 512  # columns of H in the pass that is measured
 ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
+STEPS = ("store", "condense", "train", "predict")
 STORING = {"whole": "1GiB", "parts": "2GiB"}
-RATIO, NODES, PARTS, HALO = 0.0005, 1024, 32, 1
+RATIO, NODES, HALO = 0.0005, 1024, 1
+A_PART, LEAST_PARTS = 350_000, 4  # nodes of a part, about: parts are as large whatever the size
 LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
-FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.1", "papers-tenth")
+FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.25", "papers-tenth")
 QUICK = ("small:0.5", "small", "small-parts")
 
 
@@ -69,22 +71,32 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="work folder; finished steps in it are kept")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench.jsonl")
     parser.add_argument("--memory", default=None, help="of each command, or of each task of parts")
-    parser.add_argument("--parts", type=int, default=PARTS, help="of the sizes that are condensed in parts")
+    parser.add_argument("--parts", type=int, help="of the sizes that are condensed in parts")
     parser.add_argument("--pass", dest="passed", type=Path, help="only measure one product with Â of this stored graph")
+    parser.add_argument(
+        "--last", default=STEPS[-1], choices=STEPS, help="the last step, where the disk has no room for more"
+    )
     given = parser.parse_args()
     if given.passed is not None:
         print(json.dumps(measure_pass(given.passed)))
         return
-    measure(given.sizes.split(","), given.folder, given.out, memory=given.memory, parts=given.parts)
+    measure(given.sizes.split(","), given.folder, given.out, memory=given.memory, parts=given.parts, last=given.last)
 
 
 def measure(
-    sizes: Sequence[str], folder: Path, out: Path, *, quick: bool = False, memory: str | None = None, parts: int = PARTS
+    sizes: Sequence[str],
+    folder: Path,
+    out: Path,
+    *,
+    quick: bool = False,
+    memory: str | None = None,
+    parts: int | None = None,
+    last: str = STEPS[-1],
 ) -> dict[str, Any]:
     """Measure every size, and growth over those of a kind; a record is added for each."""
     found = list[dict[str, Any]]()
     for size in map(Size.of, sizes):
-        one = measure_size(size, folder / size.name, memory, parts)
+        one = measure_size(size, folder / size.name, memory, parts, last)
         show(one)
         append_record(out, {"bench": "beyond_memory", "quick": quick, **one, **provenance()})
         found.append(one)
@@ -101,8 +113,10 @@ def measure(
     return {"sizes": found, "growth": growth}
 
 
-def measure_size(size: Size, folder: Path, memory: str | None, parts: int) -> dict[str, Any]:
-    """All steps of one size."""
+def measure_size(
+    size: Size, folder: Path, memory: str | None, parts: int | None, last: str = STEPS[-1]
+) -> dict[str, Any]:
+    """All steps of one size, or those up to ``last``."""
     steps, kind = Steps(folder), "parts" if size.parts else "whole"
     allowed = ["--memory", memory or ALLOWED[kind]]
     raw, stored, model, answers = (folder / name for name in ("raw", "stored", "model.safetensors", "answers.parquet"))
@@ -113,22 +127,25 @@ def measure_size(size: Size, folder: Path, memory: str | None, parts: int) -> di
     store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", STORING[kind], "-o", str(stored)))
     counts = {"nodes": store["told"]["nodes"], "entries": store["told"]["edges"], "features": size.spec.features}
     if size.parts:
-        _condense_parts(steps, stored, made, allowed[1], parts)
+        _condense_parts(steps, stored, made, allowed[1], parts or max(LEAST_PARTS, round(counts["nodes"] / A_PART)))
     else:
         sized = ["--ratio", str(RATIO)]
         steps.run("condense", plgc_command("condense", str(stored), *sized, *allowed, "--force", "-o", str(made)))
         own = [sys.executable, str(Path(__file__)), "--pass", str(stored)]
         one = steps.run("pass", own)["told"]
         steps.call("ratio", lambda: _ratio(steps.done["condense"], one, made))
-    train = ["train", str(made), "--graph", str(stored), *allowed, "--force", "-o", str(model)]
-    train += ["--labels", str(LABELS)] if counts["nodes"] > 10 * LABELS else []
-    steps.run("train", plgc_command(*train))
-    predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
-    steps.run("predict", plgc_command(*predict))
-    steps.call("check", lambda: _check(answers, stored))
-    places = {"store": (stored,), "condense": (made,), "train": (model,), "predict": (answers,)}
-    for name, paths in places.items():
-        steps.done[name].setdefault("disk_bytes", disk_bytes(*paths))
+    wanted = STEPS[: STEPS.index(last) + 1]
+    if "train" in wanted:
+        train = ["train", str(made), "--graph", str(stored), *allowed, "--force", "-o", str(model)]
+        train += ["--labels", str(LABELS)] if counts["nodes"] > 10 * LABELS else []
+        steps.run("train", plgc_command(*train))
+    if "predict" in wanted:
+        predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
+        steps.run("predict", plgc_command(*predict))
+        steps.call("check", lambda: _check(answers, stored))
+    places = {"store": stored, "condense": made, "train": model, "predict": answers}
+    for name in wanted:
+        steps.done[name].setdefault("disk_bytes", disk_bytes(places[name]))
     steps.save()
     return {"kind": kind, "size": size.name, **counts, "memory": allowed[1], "steps": steps.done}
 
@@ -218,7 +235,7 @@ def fit(sizes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     grown = [one["nodes"] + one["entries"] for one in sizes]
     nodes = [one["nodes"] for one in sizes]
     found = dict[str, Any]()
-    for name in ("store", "condense", "train", "predict"):
+    for name in (name for name in STEPS if all(name in one["steps"] for one in sizes)):
         steps = [one["steps"][name] for one in sizes]
         values = {
             "seconds": [step["cpu_seconds"] for step in steps],
