@@ -36,6 +36,8 @@ class Recorded:
         cells: dict[str, dict[str, Any]] = {}
         for line in (ROOT / "results" / name / "records.jsonl").read_text().splitlines():
             record = json.loads(line)
+            if record["cell"].get("history"):  # the first records had open files alone, and did not say so
+                record["cell"]["release"] = record["cell"].get("release") or "open"
             key = json.dumps({k: v for k, v in record["cell"].items() if v is not None}, sort_keys=True)
             if "metrics" in record:
                 cells[key] = record
@@ -72,7 +74,7 @@ class Recorded:
 
 def _shown(level: str, value: Any) -> str:
     if value is None:
-        everywhere = ("noise", "partition", "sources", "combine", "history")
+        everywhere = ("noise", "partition", "sources", "combine", "history", "release")
         return "all" if level in ("shots", "labels") else "any" if level in everywhere else "-"
     return value if isinstance(value, str) else f"{value:g}"
 
@@ -180,7 +182,7 @@ def _controls(recorded: Recorded, graph: str, levels: dict[str, str]) -> list[Va
     found = []
     for control in CONTROLS:
         loose = {
-            level: "any" if level in ("partition", "sources", "combine", "history") else v
+            level: "any" if level in ("partition", "sources", "combine", "history", "release") else v
             for level, v in levels.items()
         }
         at_any_rate = {**loose, "noise": "any"} if "noise" in loose else loose
