@@ -16,7 +16,7 @@ from plgc.sparse.features import StoredFeatures
 from plgc.sparse.on_disk import StoredAdjacency
 from plgc.sparse.stored_inputs import BLOCK_BYTES
 
-PROGRAM = 384 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
+PROGRAM = 416 << 20  # bytes: the interpreter and its libraries, and what the allocator does not give back
 A_NODE = on_disk.BYTES_A_NODE + stored_order.MEMORY + 48  # starts, order and labels stay; finding the order, a batch
 OF_A_STEP = 0.6  # of what a step takes where the losses see all of its nodes: they see half, the others pass messages
 REMAINING = 48  # bytes an entry: what is left of the edges, renumbered, and Â of it
