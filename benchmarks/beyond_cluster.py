@@ -37,8 +37,8 @@ class TwoNodes:
         session = os.path.basename(self.cluster.head_node.get_session_dir_path())
         return [process for process in processes_named(session) if process != os.getpid()]
 
-    def harm(self, manifest: Path) -> Callable[[int], None]:
-        """What happens meanwhile: after a first file a worker is killed, after the next the second node is lost."""
+    def harm(self, manifest: Path, parts: int) -> Callable[[int], None]:
+        """What happens meanwhile: after a first file a worker is killed, after half of them the second node is lost."""
 
         def meanwhile(_: int) -> None:
             _wait(lambda: finished(manifest) >= 1)
@@ -47,7 +47,7 @@ class TwoNodes:
                 with contextlib.suppress(OSError):
                     os.kill(workers[0], signal.SIGKILL)
                 self.events.append(f"worker killed after {finished(manifest)} file(s)")
-            _wait(lambda: finished(manifest) >= 2)
+            _wait(lambda: finished(manifest) >= parts // 2)
             self.cluster.remove_node(self.second, allow_graceful=False)
             self.events.append(f"node removed after {finished(manifest)} file(s)")
 

@@ -4,7 +4,8 @@
 
 A generated graph is written as raw npy files, stored, condensed, and a head is trained that predicts every node, each
 in a process of its own within ``--memory``. ``papers-…`` is condensed in streamed parts on two Ray nodes of this
-machine; a worker is killed and a node removed on the way. A share of a size may follow it, as in ``products:0.125``.
+machine; a worker is killed and a node removed on the way, and the bytes are compared with those of a run without Ray:
+of all parts of a small graph, of the first of a large one. A share of a size may follow it, as in ``products:0.125``.
 
 Finished steps are kept in FOLDER, so the same command goes on where it was stopped; ``steps.json`` in the folder of
 each size has what they took. At the end growth is fitted over the sizes of a kind and projected to ogbn-papers100M.
@@ -16,6 +17,8 @@ import argparse
 import json
 import math
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,12 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from beyond_cluster import two_nodes
+from beyond_cluster import finished, two_nodes
 from beyond_steps import Steps, disk_bytes, plgc_command
 from plgc.artifact.condensed import CondensedGraph
 from plgc.experiments.records import append_record
 from plgc.runtime.options import parse_memory
 from plgc.runtime.provenance import provenance
+from plgc.sources.manifest import MANIFEST
 from topic_graph import PAPERS, SIZES, TopicGraph, write_topic_graph
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +45,7 @@ STEPS = ("store", "condense", "train", "predict")
 STORING = {"whole": "1GiB", "parts": "2GiB"}
 RATIO, NODES, HALO = 0.0005, 1024, 1
 A_PART, LEAST_PARTS = 350_000, 4  # nodes of a part, about: parts are as large whatever the size
+COMPARED = 3  # parts of a large graph that are condensed once more: the one whose worker was killed is among them
 LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
 FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.25", "papers-tenth")
 QUICK = ("small:0.5", "small", "small-parts")
@@ -126,8 +131,11 @@ def measure_size(
         shutil.rmtree(stored, ignore_errors=True)
     store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", STORING[kind], "-o", str(stored)))
     counts = {"nodes": store["told"]["nodes"], "entries": store["told"]["edges"], "features": size.spec.features}
+    parts = parts or max(LEAST_PARTS, round(counts["nodes"] / A_PART))
+    cut = ["condense", str(stored), "--parts", str(parts), "--partition", "stream", "--halo", str(HALO)]
+    cut += ["--nodes", str(max(NODES, 16 * parts)), *allowed]
     if size.parts:
-        _condense_parts(steps, stored, made, allowed[1], parts or max(LEAST_PARTS, round(counts["nodes"] / A_PART)))
+        _condense_parts(steps, cut, made, allowed[1], parts)
     else:
         sized = ["--ratio", str(RATIO)]
         steps.run("condense", plgc_command("condense", str(stored), *sized, *allowed, "--force", "-o", str(made)))
@@ -143,6 +151,9 @@ def measure_size(
         predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
         steps.run("predict", plgc_command(*predict))
         steps.call("check", lambda: _check(answers, stored))
+    if size.parts:
+        few = parts if counts["nodes"] <= SIZES["small"].nodes else COMPARED
+        steps.call("same", lambda: _same_without_ray(cut, made, few))
     places = {"store": stored, "condense": made, "train": model, "predict": answers}
     for name in wanted:
         steps.done[name].setdefault("disk_bytes", disk_bytes(places[name]))
@@ -150,27 +161,28 @@ def measure_size(
     return {"kind": kind, "size": size.name, **counts, "memory": allowed[1], "steps": steps.done}
 
 
-def _condense_parts(steps: Steps, stored: Path, made: Path, memory: str, parts: int) -> None:
-    """On two Ray nodes, one of which is lost; and on a small graph once more without Ray, to compare the bytes."""
-    asked = ["condense", str(stored), "--parts", str(parts), "--partition", "stream", "--halo", str(HALO)]
-    asked += ["--nodes", str(max(NODES, 16 * parts)), "--memory", memory]
+def _condense_parts(steps: Steps, cut: list[str], made: Path, memory: str, parts: int) -> None:
+    """On two Ray nodes, one of which is lost."""
     if "condense" not in steps.done:
         with two_nodes(parse_memory(memory) * 11 // 10) as nodes:
-            ray = plgc_command(*asked, "--engine", "ray", "--address", nodes.address, "-o", str(made))
-            found = steps.run("condense", ray, others=nodes.processes, meanwhile=nodes.harm(made / "manifest.json"))
+            harm = nodes.harm(made / MANIFEST, parts)
+            ray = plgc_command(*cut, "--engine", "ray", "--address", nodes.address, "-o", str(made))
+            found = steps.run("condense", ray, others=nodes.processes, meanwhile=harm)
             found["events"] = nodes.events
             steps.save()
-    if steps.done["store"]["told"]["nodes"] <= SIZES["small"].nodes:
-        serial = made.with_name("serial")
-        steps.run("serial", plgc_command(*asked, "-o", str(serial)))
-        steps.call("same", lambda: {"same_bytes": same_files(made, serial)})
 
 
-def same_files(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same files."""
-    return {path.name: path.read_bytes() for path in one.iterdir() if path.is_file()} == {
-        path.name: path.read_bytes() for path in other.iterdir() if path.is_file()
-    }
+def _same_without_ray(cut: list[str], made: Path, few: int) -> dict[str, Any]:
+    """Whether the first parts have the same bytes when they are condensed in one process, where nothing is lost."""
+    alone = made.with_name("alone")
+    with subprocess.Popen(plgc_command(*cut, "-o", str(alone)), stdout=subprocess.DEVNULL) as running:
+        while running.poll() is None and finished(alone / MANIFEST) < few:
+            time.sleep(1)
+        running.send_signal(signal.SIGINT)
+    files = sorted(path.name for path in alone.glob("*.safetensors"))
+    same = [(alone / name).read_bytes() == (made / name).read_bytes() for name in files]
+    shutil.rmtree(alone)
+    return {"parts_compared": len(files), "same_bytes": len(files) >= few and all(same)}
 
 
 def measure_pass(folder: Path) -> dict[str, Any]:

@@ -85,6 +85,7 @@ def condense_several(
     if options.get("engine") != Engine.ray:
         check_device(options.get("device", "cpu"))  # a cluster has devices of its own
     import plgc
+    from plgc.graphs.load import without_labels
     from plgc.runtime.memory import watched_memory
     from plgc.sources.engine import ray_processes
 
@@ -93,10 +94,11 @@ def condense_several(
     with watched_memory(others=ray_processes) as usage, working() as progress:
         # A graph that is cut, or read by other options than its name, is loaded here.
         each = [replace(named, graph=graph) for graph in graphs] if cut or not named.plain else []
-        given = [view.of(one.load(view.split, options["seed"])) for one in each] or graphs
+        how = parts.get("partition", Partition.random.value)
+        shown = (lambda graph: graph) if how == Partition.skewed else without_labels
+        given = [shown(view.of(one.load(view.split, options["seed"]))) for one in each] or graphs
         options = options | {name: value for name, value in parts.items() if name in ("alpha", "halo", "shared_seed")}
         if cut:
-            how = parts.get("partition", Partition.random.value)
             sources = plgc.condense_parts(
                 given[0], output, parts["parts"], how, name=names, progress=progress, **options
             )

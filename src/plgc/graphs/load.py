@@ -228,6 +228,14 @@ def num_classes(data: Data) -> int:
     return int(node_labels(data).max()) + 1
 
 
+def without_labels(graph: Data) -> Data:
+    """The graph without its labels and masks, sharing all other tensors."""
+    data = copy.copy(graph)
+    for key in ("y", "y_multi", *MASKS):
+        data[key] = None
+    return data
+
+
 def unlabelled(graph: Data) -> Data:
     """Return a new ``Data`` of features and edges alone, sharing their tensors: no labels, no masks, no names.
 

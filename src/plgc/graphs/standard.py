@@ -179,7 +179,7 @@ def _labels(y: Any, nodes: int, name: str) -> Tensor:
     if bad.numel():
         value = y[bad[0]].item()
         raise GraphError(f"{name}: y[{int(bad[0])}] is {value}, expected a class number from 0, or −1 for unlabelled")
-    distinct = len(labels.unique())
+    distinct = len(torch.cat([some.unique() for some in labels.split(BLOCK_EDGES)]).unique())
     most = min(MAX_CLASSES, max(FREE_CLASSES, CLASSES_A_CLASS * distinct))
     if labels.numel() and int(labels.max()) >= most:
         node = int(labels.argmax())

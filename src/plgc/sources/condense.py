@@ -14,7 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from plgc.graphs.attributes import seen_of
-from plgc.graphs.load import load_graph
+from plgc.graphs.load import load_graph, without_labels
 from plgc.graphs.views.partition import cut_edges, cut_part, partition_nodes
 from plgc.graphs.views.parts_on_disk import can_be_cut_on_disk
 from plgc.method.condense import check_size
@@ -160,6 +160,8 @@ def condense_parts(
     whole = load_graph(graph, notice=False)
     if isinstance(graph, Data):
         whole.seen = seen_of(graph)  # it may itself be a part
+    if how != "skewed":
+        whole = without_labels(whole)
     name = safe_name(whole.name) if name is None else source_names([whole], [name])[0]
     record: dict[str, Any] = {"graph": name, "parts": parts, "how": how, "halo": halo, "seed": seed}
     record |= {"alpha": alpha} if how == "skewed" else {}

@@ -187,4 +187,4 @@ def _tensor(key: str, array: np.ndarray | Tensor) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise GraphError(f"{key} holds {array.dtype} values, expected numbers")
     plain = {"f": np.dtype(np.float64), "u": np.dtype(np.int64)}.get(array.dtype.kind, array.dtype.newbyteorder("="))
-    return torch.from_numpy(array.astype(plain))
+    return torch.from_numpy(array.astype(plain, copy=not array.flags.writeable))

@@ -38,12 +38,13 @@ def stream_partition(edge_index: Tensor, nodes: int, parts: int, seed: int) -> T
     except ImportError as error:
         raise MissingExtraError("streamed partitions need pymetis: pip install 'plgc[metis]'") from error
     starts = row_starts(edge_index, nodes)
-    group = np.arange(nodes, dtype=np.int32 if nodes < 2**31 else np.int64)
+    kind = np.int32 if nodes < 2**31 else np.int64
+    group, sizes = np.arange(nodes, dtype=kind), np.ones(nodes, dtype=kind)
     largest = max(1, nodes // (parts * GROUPS_A_PART))
     for turn in range(GROUPING):
-        if not move_nodes(edge_index, starts, group, np.bincount(group, minlength=nodes), largest, seed + turn):
+        if not move_nodes(edge_index, starts, group, sizes, largest, seed + turn):
             break
-    sizes = renumber(group, nodes)
+    sizes = renumber(group, sizes)
     count = len(sizes)
     (first, second), weights = link_groups(edge_index, starts, group, count)
     adjacency = pymetis.CSRAdjacency(np.searchsorted(first, np.arange(count + 1)), second)
@@ -53,19 +54,19 @@ def stream_partition(edge_index: Tensor, nodes: int, parts: int, seed: int) -> T
     )
     del first, second, weights, adjacency
     part = np.asarray(found.vertex_part, dtype=np.int32)[group]
-    most = int(np.ceil(SLACK * nodes / parts))
+    del group
+    sizes, most = np.bincount(part, minlength=parts), int(np.ceil(SLACK * nodes / parts))
     for turn in range(REFINING):
-        if not move_nodes(edge_index, starts, part, np.bincount(part, minlength=parts), most, seed + GROUPING + turn):
+        if not move_nodes(edge_index, starts, part, sizes, most, seed + GROUPING + turn):
             break
     return torch.from_numpy(part.astype(np.int64))
 
 
-def renumber(group: np.ndarray, most: int) -> np.ndarray:
-    """Number groups from 0, in their order, without gaps, in place; the sizes of those that there are.
+def renumber(group: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Number groups from 0, in their order, without gaps, in place; returns the sizes of those that there are.
 
-    ``most`` is above every number that a group has.
+    ``sizes`` are those of every number that a group may have.
     """
-    sizes = np.bincount(group, minlength=most)
     number = np.cumsum(sizes > 0, dtype=group.dtype) - 1
     for begin in range(0, len(group), BLOCK_ENTRIES):
         group[begin : begin + BLOCK_ENTRIES] = number[group[begin : begin + BLOCK_ENTRIES]]
@@ -98,9 +99,10 @@ def node_blocks(edge_index: Tensor, starts: np.ndarray) -> Iterator[tuple[int, i
 def move_nodes(
     edge_index: Tensor, starts: np.ndarray, group: np.ndarray, sizes: np.ndarray, largest: int, seed: int
 ) -> bool:
-    """Move every node to the group with most of its neighbours that has room; in place. Returns whether any moved.
+    """Move every node to the group with most of its neighbours that has room. Returns whether any moved.
 
-    A node stays where no other group has more of its neighbours. Of several with as many, chance decides.
+    ``group``, of every node, and ``sizes``, of every group, are changed in place. A node stays where no other group has
+    more of its neighbours. Of several with as many, chance decides.
     """
     rng, count, moved = np.random.default_rng(seed % 2**63), len(sizes), False
     for first, last, neighbours in node_blocks(edge_index, starts):
@@ -133,8 +135,10 @@ def link_groups(edge_index: Tensor, starts: np.ndarray, group: np.ndarray, count
         own = np.repeat(group[first:last].astype(np.int64), np.diff(starts[first : last + 1]))
         other = group[neighbours]
         found, times = np.unique((own * count + other)[own < other], return_counts=True)
-        keys, place = np.unique(np.concatenate([keys, found]), return_inverse=True)
-        weights = np.bincount(place, np.concatenate([weights, times]), len(keys)).astype(np.int64)
+        place = np.searchsorted(keys, found)
+        new = np.append(keys, -1)[place] != found
+        weights[place[~new]] += times[~new]
+        keys, weights = np.insert(keys, place[new], found[new]), np.insert(weights, place[new], times[new])
         if len(keys) > 2 * MAX_LINKS:
             keys, weights = heaviest(keys, weights)
     keys, weights = heaviest(keys, weights)
