@@ -35,12 +35,18 @@ def git(*words: str, at: Path = ROOT) -> str:
 
 
 def source_of(version: str, work: Path) -> tuple[Path, str]:
-    """The folder with a version's source, and a name for what it makes: with a ``+`` where it is not a commit."""
+    """The folder with a version's source, and a name for what it makes: with a ``+`` where it is not a commit.
+
+    A folder that is in no checkout has its own name.
+    """
     folder = Path(version)
     if (folder / "src" / "plgc").is_dir():
         folder = folder.resolve()
-        changed = git("status", "--porcelain", "--", "src", at=folder)
-        return folder, git("rev-parse", "--short=12", "HEAD", at=folder) + ("+" if changed else "")
+        try:
+            changed = git("status", "--porcelain", "--", "src", at=folder)
+            return folder, git("rev-parse", "--short=12", "HEAD", at=folder) + ("+" if changed else "")
+        except (OSError, subprocess.CalledProcessError):
+            return folder, folder.name
     commit = git("rev-parse", "--short=12", f"{version}^{{commit}}")
     folder = work / commit
     if not folder.is_dir():

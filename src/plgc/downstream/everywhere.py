@@ -1,12 +1,13 @@
 """What a head computes for all nodes at once: in memory, or block by block where the graph stays on disk.
 
-Logits and probabilities of all nodes are *tables* [N, …]. In memory they are tensors that are computed whole; of a
-graph on disk they lie in scratch files, and are computed some rows at a time.
+Predictions of all nodes are *tables* [N, …]. In memory they are tensors that are computed whole; of a graph on disk
+they lie in scratch files, and are computed some rows at a time. Few of them are there at once: they are the most that
+a large graph with many classes takes of the disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import torch
@@ -21,6 +22,7 @@ from plgc.downstream.weighing import edge_agreement
 from plgc.runtime.mapped import release
 from plgc.sparse.adjacency import Adjacency
 from plgc.sparse.on_disk import StoredAdjacency, stream_product
+from plgc.sparse.rows import KeptRows
 
 
 class TakenRows(Protocol):
@@ -44,12 +46,8 @@ class Everywhere(Protocol):
         """Whether Â is at hand."""
         ...
 
-    def every_logits(self, maps: Sequence[LinearMaps], plain: TakenRows | None = None) -> list[Tensor]:
-        """Of each of some maps, the logits of every node, [N, V, C]; ``plain`` is X where it is none of the parts."""
-        ...
-
-    def logits(self, maps: LinearMaps) -> Tensor:
-        """Of one of them."""
+    def log_probabilities(self, maps: LinearMaps, plain: TakenRows | None = None) -> Tensor:
+        """Of every map, log p of every node, [N, V, C]; ``plain`` is X where it is none of the parts."""
         ...
 
     def each(self, function: Callable[..., Tensor], *tables: Tensor) -> Tensor:
@@ -60,12 +58,18 @@ class Everywhere(Protocol):
         """A table some rows at a time, with the first one's number."""
         ...
 
-    def smooth(self, probability: Tensor, settings: HeadSettings) -> Tensor:
-        """Predictions spread over the graph, see :func:`plgc.downstream.smoothing.smooth`."""
+    def smoothed_at(self, log_p: Tensor, nodes: Tensor, settings: HeadSettings) -> Tensor:
+        """log S of some nodes, where S are predictions spread over the graph, [n, …, C]; see
+        :func:`plgc.downstream.smoothing.smooth`.
+        """
         ...
 
-    def edge_agreement(self, probability: Tensor) -> float:
-        """How far predictions agree over edges, see :func:`plgc.downstream.weighing.edge_agreement`."""
+    def mixed(self, log_p: Tensor, sigma: float, settings: HeadSettings) -> Tensor:
+        """(1 − σ) log p + σ log S of predictions [N, …, C], scaled to sum to one."""
+        ...
+
+    def edge_agreement(self, log_p: Tensor) -> float:
+        """How far predictions [N, C] agree over edges, see :func:`plgc.downstream.weighing.edge_agreement`."""
         ...
 
 
@@ -80,14 +84,9 @@ class InMemory:
         """Whether Â is at hand."""
         return self.adjacency is not None
 
-    def every_logits(self, maps: Sequence[LinearMaps], plain: UnitRows | None = None) -> list[Tensor]:
-        """Of each of some maps, the logits of every node, [N, V, C]."""
-        rows = self.rows if plain is None else {**self.rows, "x": plain}
-        return [one.logits(rows) for one in maps]
-
-    def logits(self, maps: LinearMaps) -> Tensor:
-        """Of one of them."""
-        return maps.logits(self.rows)
+    def log_probabilities(self, maps: LinearMaps, plain: UnitRows | None = None) -> Tensor:
+        """Of every map, log p of every node, [N, V, C]."""
+        return maps.logits(self.rows if plain is None else {**self.rows, "x": plain}).log_softmax(2)
 
     def each(self, function: Callable[..., Tensor], *tables: Tensor) -> Tensor:
         """A function of whole tables."""
@@ -97,14 +96,20 @@ class InMemory:
         """The whole table."""
         yield 0, table
 
-    def smooth(self, probability: Tensor, settings: HeadSettings) -> Tensor:
-        """Predictions spread over the graph."""
-        return smooth(probability, self.adjacency, settings)
+    def smoothed_at(self, log_p: Tensor, nodes: Tensor, settings: HeadSettings) -> Tensor:
+        """log S of some nodes, [n, …, C]."""
+        return smooth(log_p.exp(), self.adjacency, settings)[nodes].clamp(min=TINY).log()
 
-    def edge_agreement(self, probability: Tensor) -> float:
+    def mixed(self, log_p: Tensor, sigma: float, settings: HeadSettings) -> Tensor:
+        """(1 − σ) log p + σ log S, scaled to sum to one."""
+        if not self.has_edges or sigma == 0:
+            return log_p
+        return _mixed(log_p, smooth(log_p.exp(), self.adjacency, settings), sigma)
+
+    def edge_agreement(self, log_p: Tensor) -> float:
         """How far predictions agree over edges."""
         assert self.adjacency is not None
-        return edge_agreement(probability, self.adjacency)
+        return edge_agreement(log_p.exp(), self.adjacency)
 
 
 class OnDisk:
@@ -120,22 +125,17 @@ class OnDisk:
         return self.adjacency is not None
 
     @torch.no_grad()
-    def every_logits(self, maps: Sequence[LinearMaps], plain: StoredUnitRows | None = None) -> list[Tensor]:
-        """Of each of some maps, the logits of every node, [N, V, C]: one pass over the embedding."""
+    def log_probabilities(self, maps: LinearMaps, plain: StoredUnitRows | None = None) -> Tensor:
+        """Of every map, log p of every node, [N, V, C]: one pass over the embedding."""
         rows = self.rows if plain is None else {**self.rows, "x": plain}
-        rows = {name: rows[name] for name in rows if any(name in one.weights for one in maps)}
-        tables = [self.inputs.table(*one.bias.shape) for one in maps]
-        width = sum(2 * one.rows.wide for one in rows.values()) + 3 * sum(one.bias.numel() for one in maps)
+        rows = {name: rows[name] for name in maps.weights}
+        table = self.inputs.table(*maps.bias.shape)
+        width = sum(2 * one.rows.wide for one in rows.values()) + 3 * maps.bias.numel()
         for first, last in self.inputs.ranges(width):
             block = {name: one.block(first, last) for name, one in rows.items()}
-            for table, one in zip(tables, maps, strict=True):
-                table[first:last] = one.logits(block)
+            table[first:last] = maps.logits(block).log_softmax(2)
             self.inputs.progress("applying linear maps", last, self.inputs.num_nodes)
-        return tables
-
-    def logits(self, maps: LinearMaps) -> Tensor:
-        """Of one of them."""
-        return self.every_logits([maps])[0]
+        return table
 
     @torch.no_grad()
     def each(self, function: Callable[..., Tensor], *tables: Tensor) -> Tensor:
@@ -154,32 +154,65 @@ class OnDisk:
             yield first, table[first:last]
 
     @torch.no_grad()
-    def smooth(self, probability: Tensor, settings: HeadSettings) -> Tensor:
-        """Predictions spread over the graph, one pass over its edges for every step."""
-        restart, current = settings.restart, probability.flatten(1)
-        start = current
-        for step in range(settings.smoothing_steps if self.adjacency is not None else 0):
-            after = self.inputs.table(start.shape[1])
-            for first, rows in self._product(current, f"smoothing, step {step + 1} of {settings.smoothing_steps}"):
-                own = restart * start[first : first + len(rows)]
-                after[first : first + len(rows)] = rows.mul_(1 - restart).add_(own)
-            current = after
-            release(current)
-        return self.each(lambda rows: rows / rows.sum(dim=-1, keepdim=True), current.view_as(probability))
+    def smoothed_at(self, log_p: Tensor, nodes: Tensor, settings: HeadSettings) -> Tensor:
+        """log S of some nodes, [n, …, C]."""
+        found = torch.empty(len(nodes), *log_p.shape[1:])
+        for view, own in zip(_views(log_p).unbind(1), _views(found).unbind(1), strict=True):
+            own.copy_(self._spread(view, settings).take(nodes))
+        return (found / found.sum(dim=-1, keepdim=True)).clamp_(min=TINY).log_()
 
     @torch.no_grad()
-    def edge_agreement(self, probability: Tensor) -> float:
+    def mixed(self, log_p: Tensor, sigma: float, settings: HeadSettings) -> Tensor:
+        """(1 − σ) log p + σ log S, scaled to sum to one."""
+        if not self.has_edges or sigma == 0:
+            return log_p
+        result = self.inputs.table(*log_p.shape[1:])
+        for view, own in zip(_views(log_p).unbind(1), _views(result).unbind(1), strict=True):
+            spread = self._spread(view, settings)
+            for first, last in self._ranges(view, view):
+                rows = spread.block(first, last)
+                own[first:last] = _mixed(view[first:last], rows / rows.sum(dim=-1, keepdim=True), sigma)
+        return result
+
+    @torch.no_grad()
+    def edge_agreement(self, log_p: Tensor) -> float:
         """How far predictions agree over edges."""
         assert self.adjacency is not None
-        total = sum((rows.sum(0, dtype=torch.float64) for _, rows in self.pieces(probability)), torch.zeros(1))
-        mean = (total / len(probability)).float()
-        centred, over_edges, own = self.each(lambda rows: rows - mean, probability), 0.0, 0.0
-        for first, rows in self._product(centred, "comparing predictions over edges", normalised=False):
-            mine = centred[first : first + len(rows)]
-            over_edges += float((mine * (rows - mine)).sum(dtype=torch.float64))
-            degree = self.adjacency.degree[first : first + len(rows)] - 1
-            own += float((degree * mine.pow(2).sum(1)).sum(dtype=torch.float64))
+        total = sum((rows.exp().sum(0, dtype=torch.float64) for _, rows in self.pieces(log_p)), torch.zeros(1))
+        mean, over_edges, own = (total / len(log_p)).float(), 0.0, 0.0
+        for centred in self._slices(log_p, lambda rows: rows.exp() - mean).slices:
+            for first, rows in self._product(centred, "comparing predictions over edges", normalised=False):
+                mine = centred[first : first + len(rows)]
+                over_edges += float((mine * (rows - mine)).sum(dtype=torch.float64))
+                degree = self.adjacency.degree[first : first + len(rows)] - 1
+                own += float((degree * mine.pow(2).sum(1)).sum(dtype=torch.float64))
         return over_edges / own if own > 0 else 0.0
+
+    def _spread(self, log_p: Tensor, settings: HeadSettings) -> KeptRows:
+        """p spread over the graph, not scaled, [N, C]; slices of its columns go over the edges one after the other."""
+        kept = self._slices(log_p, Tensor.exp)
+        for number in range(len(kept.slices) if self.adjacency is not None else 0):
+            kept.slices[number] = self._steps(kept.slices[number], settings, f"{number + 1} of {len(kept.slices)}")
+        return kept
+
+    def _steps(self, start: Tensor, settings: HeadSettings, which: str) -> Tensor:
+        current, after, spare = start, self.inputs.table(start.shape[1]), self.inputs.table(start.shape[1])
+        for step in range(settings.smoothing_steps):
+            message = f"smoothing columns {which}, step {step + 1} of {settings.smoothing_steps}"
+            for first, rows in self._product(current, message):
+                own = settings.restart * start[first : first + len(rows)]
+                after[first : first + len(rows)] = rows.mul_(1 - settings.restart).add_(own)
+            current, after, spare = after, spare, after
+            release(current)
+        return current
+
+    def _slices(self, table: Tensor, function: Callable[[Tensor], Tensor]) -> KeptRows:
+        """A function of the rows of a table [N, C], in slices of columns that are multiplied at a time."""
+        kept = KeptRows(self.inputs.room, len(table), table.shape[1], together=self.inputs.together(table.shape[1]))
+        for first, rows in self.pieces(table):
+            kept.write_all(first, function(rows))
+        kept.release()
+        return kept
 
     def _product(self, table: Tensor, message: str, *, normalised: bool = True) -> Iterator[tuple[int, Tensor]]:
         assert self.adjacency is not None
@@ -215,12 +248,10 @@ def alone(embedding: Embedding) -> UnitRows | StoredUnitRows:
     return unit_rows(embedding, {"x": embedding.shape[1]})["x"]
 
 
-def mix_smoothed(nodes: Everywhere, logits: Tensor, sigma: float, settings: HeadSettings) -> Tensor:
-    """log p of logits [N, …, C]: their own log-probabilities with weight 1 − σ, the smoothed ones with weight σ."""
-    plain = nodes.each(lambda rows: rows.log_softmax(-1), logits)
-    if not nodes.has_edges or sigma == 0:
-        return plain
-    spread = nodes.smooth(nodes.each(Tensor.exp, plain), settings)
-    return nodes.each(
-        lambda own, over: ((1 - sigma) * own + sigma * over.clamp(min=TINY).log()).log_softmax(-1), plain, spread
-    )
+def _mixed(log_p: Tensor, spread: Tensor, sigma: float) -> Tensor:
+    return ((1 - sigma) * log_p + sigma * spread.clamp(min=TINY).log()).log_softmax(-1)
+
+
+def _views(table: Tensor) -> Tensor:
+    """A table [N, C] or [N, V, C] as [N, V, C]."""
+    return table[:, None] if table.ndim == 2 else table

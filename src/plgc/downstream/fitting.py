@@ -15,12 +15,11 @@ from plgc.downstream.everywhere import (
     alone,
     embedding_mean,
     everywhere,
-    mix_smoothed,
 )
 from plgc.downstream.head import Head
 from plgc.downstream.regression import LinearMaps, fit_experts, mix
 from plgc.downstream.self_training import FEW, Teaching, self_train
-from plgc.downstream.smoothing import TINY, HeadSettings
+from plgc.downstream.smoothing import HeadSettings
 from plgc.downstream.weighing import (
     better_than_chance,
     expert_groups,
@@ -107,18 +106,17 @@ def _few(
         trained += [] if ALONE in trained else [ALONE]
     experts = fit_experts(known, trained, wanted, weighting, settings.penalty, settings.steps)
     if features is not None:
-        (own,) = nodes.every_logits([experts[trained.index(ALONE)].maps.only(0)], plain)
-        settled["edge_agreement"] = nodes.edge_agreement(nodes.each(lambda logits: logits.softmax(1), own[:, 0]))
+        own = nodes.log_probabilities(experts[trained.index(ALONE)].maps.only(0), plain)
+        settled["edge_agreement"] = nodes.edge_agreement(own[:, 0])
         lean = prior(settled["edge_agreement"])
     experts, told = experts[: len(groups)], target[left_out(weighting)]
     seen = [likelihood(held_out(one.logits.log_softmax(2), weighting), told) for one in experts]
     weights = weigh_experts(list(groups), torch.stack(seen), lean)
     pooled = mix([one.maps for one in experts], weights)
-    own, sigma = nodes.each(lambda logits: logits.log_softmax(2), nodes.logits(pooled)), 0.0  # [N, 1 + folds, C]
+    own, sigma = nodes.log_probabilities(pooled), 0.0  # [N, 1 + folds, C]
     guessed = held_out(own[labelled], weighting)
     if nodes.has_edges:
-        smoothed = nodes.smooth(nodes.each(lambda rows: rows[:, 1:].exp(), own), settings)
-        spread = smoothed[labelled].clamp(min=TINY).log()
+        spread = nodes.smoothed_at(own[:, 1:], labelled, settings)
         spread = held_out(torch.cat([own[labelled, :1], spread], 1), weighting)
         sigma = settled["smoothing"] = weigh_smoothing(guessed, spread, told, lean)
     strength = better_than_chance(guessed, told) if len(told) else 1.0
@@ -128,11 +126,13 @@ def _few(
     if strength < LEAST_STRENGTH:
         return pooled.only(0), sigma, settled
 
-    def answer(logits: Tensor) -> Tensor:
-        return mix_smoothed(nodes, logits, sigma, settings)
+    def answer(maps: LinearMaps) -> Tensor:
+        return nodes.mixed(nodes.log_probabilities(maps), sigma, settings)
 
+    start = nodes.mixed(own[:, 0], sigma, settings)
+    del own  # of a graph on disk, a file
     teaching = Teaching(nodes, list(groups.values()), weights, labelled, wanted, settings.penalty, answer)
-    return self_train(pooled.only(0), answer(own[:, 0]), teaching, strength), sigma, settled
+    return self_train(pooled.only(0), start, teaching, strength), sigma, settled
 
 
 def _validated(
@@ -151,15 +151,14 @@ def _validated(
     widest = max(groups, key=len)
     experts += fit_experts(known, [widest], wanted, every, FIRM * settings.penalty, settings.steps)
     groups.append(widest)
-    logits = [own[:, 0] for own in nodes.every_logits([one.maps for one in experts])]
     some = validation[:: -(-len(validation) // MOST_VALIDATED)]
-    answers = [own[some].log_softmax(1) for own in logits]
-    if nodes.has_edges:
-        for own in logits:
-            smoothed = nodes.smooth(nodes.each(lambda rows: rows.softmax(1), own), settings)
-            answers.append(smoothed[some].clamp(min=TINY).log())
-    weights = stack(torch.stack(answers), y[some]).view(-1, len(groups)).sum(0)
-    together = nodes.each(lambda *own: torch.tensordot(weights, torch.stack(own), 1), *logits)
+    answers, smoothed = list[Tensor](), list[Tensor]()
+    for one in experts:
+        own = nodes.log_probabilities(one.maps)[:, 0]
+        answers.append(own[some])
+        smoothed += [nodes.smoothed_at(own, some, settings)] if nodes.has_edges else []
+    weights = stack(torch.stack(answers + smoothed), y[some]).view(-1, len(groups)).sum(0)
+    together = nodes.log_probabilities(mix([one.maps for one in experts], weights))[:, 0]
     scale, sigma = _scale_and_sigma(nodes, together, y, some, settings)
     found = mix([one.maps for one in experts], weights * scale)
     if not nodes.has_edges:
@@ -168,15 +167,14 @@ def _validated(
 
 
 def _scale_and_sigma(
-    nodes: Everywhere, logits: Tensor, y: Tensor, some: Tensor, settings: HeadSettings
+    nodes: Everywhere, log_p: Tensor, y: Tensor, some: Tensor, settings: HeadSettings
 ) -> tuple[float, float]:
-    """The scale of the logits and the σ under which the labels of some nodes are most likely."""
+    """The scale of logits, here log p, and the σ under which the labels of some nodes are most likely."""
     best = (float("inf"), 1.0, 0.0)
     for scale in SCALES:
-        all_own = nodes.each(lambda rows, scale=scale: (scale * rows).log_softmax(1), logits)
-        own = spread = all_own[some]
-        if nodes.has_edges:
-            spread = nodes.smooth(nodes.each(Tensor.exp, all_own), settings)[some].clamp(min=TINY).log()
+        all_own = nodes.each(lambda rows, scale=scale: (scale * rows).log_softmax(1), log_p)
+        own = all_own[some]
+        spread = nodes.smoothed_at(all_own, some, settings) if nodes.has_edges else own
         for sigma in SHARES if nodes.has_edges else (0.0,):
             loss = float(F.cross_entropy((1 - sigma) * own + sigma * spread, y[some]))
             best = min(best, (loss, scale, sigma))

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from plgc.downstream.embedder import Embedding
-from plgc.downstream.everywhere import everywhere, mix_smoothed
+from plgc.downstream.everywhere import everywhere
 from plgc.downstream.regression import LinearMaps
 from plgc.downstream.smoothing import HeadSettings
 from plgc.runtime.schema import Positive, Share, Within, named_tensors, read
@@ -74,8 +74,7 @@ class Head:
     def probabilities(self, embedding: Embedding, adjacency: Adjacency | StoredAdjacency | None) -> Tensor:
         """Class probabilities of every node, [N, C]; not smoothed without an Â. Of a graph on disk, in a file."""
         nodes = everywhere(embedding, self.parts, adjacency, self.mean)
-        logits = nodes.logits(self.maps)[:, 0]
-        return nodes.each(Tensor.exp, mix_smoothed(nodes, logits, self.sigma, self.settings))
+        return nodes.each(Tensor.exp, nodes.mixed(nodes.log_probabilities(self.maps)[:, 0], self.sigma, self.settings))
 
     @property
     def maps(self) -> LinearMaps:

@@ -93,7 +93,7 @@ class PortableModel(nn.Module):
         return logits
 
     def _smoothed(self, logits: Tensor, edges: Edges) -> Tensor:
-        """p with log p = (1 − σ) log P + σ log S, as :func:`plgc.downstream.everywhere.mix_smoothed` has it."""
+        """p with log p = (1 − σ) log P + σ log S, as :func:`plgc.downstream.everywhere.Everywhere.mixed` has it."""
         plain, restart = logits.log_softmax(1), self.settings.restart
         if self.sigma == 0:
             return plain.exp()

@@ -46,7 +46,7 @@ class Teaching:
         labelled: nodes with a label, [n].
         target: their classes, one-hot, [n, C].
         penalty: of every logistic regression.
-        answer: from logits of every node to log p, [N, …, C].
+        answer: from maps to log p of every node, smoothed, [N, V, C].
     """
 
     nodes: Everywhere
@@ -55,7 +55,7 @@ class Teaching:
     labelled: Tensor
     target: Tensor
     penalty: float
-    answer: Callable[[Tensor], Tensor]
+    answer: Callable[[LinearMaps], Tensor]
 
 
 def self_train(base: LinearMaps, start: Tensor, teaching: Teaching, strength: float) -> LinearMaps:
@@ -70,13 +70,12 @@ def self_train(base: LinearMaps, start: Tensor, teaching: Teaching, strength: fl
     drawn = torch.randperm(len(start), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(start.device)
     worth = torch.full((len(drawn),), SOFT_SHARE * len(teaching.labelled) / len(drawn), device=start.device)
     confident = soft = base
-    nodes = teaching.nodes
-    answers = nodes.each(lambda rows: torch.stack([rows, rows], 1), start)
+    answers, given = start[:, None], teaching.labelled  # the first and the last column: of the one, and of the other
     for count in CONFIDENT:
-        confident = refit(teaching, *confident_nodes(nodes.pieces(answers[:, 0]), teaching.labelled, count))
-        soft = refit(teaching, drawn, (SHARPNESS * answers[drawn, 1]).softmax(1), worth)
-        answers = teaching.answer(nodes.logits(beside(confident, soft)))
-    given = teaching.labelled
+        confident = refit(teaching, *confident_nodes(teaching.nodes.pieces(answers[:, 0]), given, count))
+        soft = refit(teaching, drawn, (SHARPNESS * answers[drawn, -1]).softmax(1), worth)
+        del answers  # of a graph on disk, a file: before the next is made
+        answers = teaching.answer(beside(confident, soft))
     told = torch.cat([start[given][:, None], answers[given]], 1).clamp(min=LOWEST)  # [n, 3, C]
     weights = torch.softmax(EVIDENCE * (told * teaching.target[:, None]).sum((0, 2)), 0) * strength
     weights[0] += 1 - strength

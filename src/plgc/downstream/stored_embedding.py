@@ -126,7 +126,8 @@ def stored_embedding(
             continue
         rows = network_rows(network, inputs)
         rows = rows if blocks is None else _unit(rows, blocks[name], sum(map(len, blocks.values())))
-        found[name] = inputs.keep(rows) if rows.cost else rows
+        # of a large graph computing an output again costs no more than reading it, and much less of the disk
+        found[name] = inputs.keep(rows) if rows.cost and not inputs.half else rows
     return StoredEmbedding(inputs, found)
 
 

@@ -92,7 +92,8 @@ class ComputedRows:
 class KeptRows:
     """Rows in scratch files, as float32; or as float16, each divided by its largest value, to three decimal digits.
 
-    Columns lie in slices, each in a file of its own: a product gathers from one of them at a time.
+    Columns lie in slices, each in a file of its own that is made with its first rows: a product gathers from one of them
+    at a time.
 
     Attributes:
         slices: [N, together] each, the last one maybe narrower.
@@ -104,13 +105,17 @@ class KeptRows:
 
     def __init__(self, room: Scratch, nodes: int, width: int, *, half: bool = False, together: int | None = None):
         self.width, self.wide, self.together = width, 2 * width, together or width
-        widths = [min(self.together, width - column) for column in range(0, width, self.together)]
-        kind = torch.float16 if half else torch.float32
-        self.slices: list[Tensor] = [room.empty(nodes, own, dtype=kind) for own in widths]
-        self.factors = [room.empty(nodes, 1) for _ in widths] if half else None
+        self._room, self._nodes, self._kind = room, nodes, torch.float16 if half else torch.float32
+        count = -(-width // self.together)
+        self.slices = [torch.empty(0)] * count
+        self.factors = [torch.empty(0)] * count if half else None
 
     def write(self, first: int, rows: Tensor, number: int) -> None:
         """Write rows from ``first`` on into one of the slices."""
+        if self.slices[number].numel() == 0:
+            self.slices[number] = self._room.empty(self._nodes, rows.shape[1], dtype=self._kind)
+            if self.factors is not None:
+                self.factors[number] = self._room.empty(self._nodes, 1)
         place = slice(first, first + len(rows))
         if self.factors is not None:
             most = rows.abs().amax(1, keepdim=True).clamp_(min=LEAST)
@@ -122,6 +127,10 @@ class KeptRows:
         """Write whole rows from ``first`` on."""
         for number, part in enumerate(rows.split(self.together, dim=1)):
             self.write(first, part, number)
+
+    def drop(self, number: int) -> None:
+        """Let go of one of the slices: its file goes with its last use."""
+        self.slices[number] = torch.empty(0)
 
     def block(self, first: int, last: int) -> Tensor:
         """Rows from ``first`` to before ``last``."""

@@ -92,6 +92,10 @@ class StoredInputs:
             self._propagated.append(self.product(self._propagated[-1] if self._propagated else self.x))
         return self._propagated[steps - 1] if steps else self.x
 
+    def together(self, width: int) -> int:
+        """Of so many columns, how many are multiplied with Â at a time."""
+        return columns_together(width, self.num_nodes, self.slice_bytes)
+
     def keep(self, source: Rows, together: int | None = None) -> KeptRows:
         """Rows as they are, written into scratch files."""
         result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
@@ -109,7 +113,7 @@ class StoredInputs:
             form: ``scaled`` for Â H, ``sum`` for (A + I) H, ``mean`` for the mean over neighbours alone, where a node
                 without any is its own.
         """
-        together = min(source.width, max(LEAST_COLUMNS, self.slice_bytes // (4 * self.num_nodes)))
+        together = self.together(source.width)
         result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
         count, rows_a_block = len(result.slices), next(self.ranges(together))[1]
         staged = source.cost > 0 and count > 1  # computed once, not once a slice
@@ -118,7 +122,7 @@ class StoredInputs:
             dense = self._columns(source, number, together)
             if staged:
                 assert isinstance(source, KeptRows)
-                source.slices[number] = torch.empty(0)  # its file goes with the last use
+                source.drop(number)
             for first, rows in stream_product(self.adjacency, dense, normalised=form == "scaled", rows=rows_a_block):
                 last = first + len(rows)
                 rows = self._mean(rows, dense[first:last], first, last) if form == "mean" else rows
@@ -146,6 +150,11 @@ class StoredInputs:
                 dense[first:last] = source.block(first, last)[:, start:end]
         release(dense)
         return dense
+
+
+def columns_together(width: int, nodes: int, slice_bytes: int) -> int:
+    """Of so many columns, how many are multiplied with Â at a time: as many as fit, and not fewer than a few."""
+    return min(width, max(LEAST_COLUMNS, slice_bytes // (4 * nodes)))
 
 
 class StoredGraphs:
