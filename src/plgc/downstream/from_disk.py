@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from plgc.downstream.self_training import MOST, SAMPLE
+from plgc.downstream.weighing import MANY
 from plgc.graphs.check import node_count
 from plgc.runtime import mapped
 from plgc.runtime.errors import SettingError
@@ -26,7 +27,7 @@ from plgc.runtime.progress import Progress, silent
 from plgc.runtime.scratch import in_memory, scratch
 from plgc.sparse.inputs import edge_weight
 from plgc.sparse.on_disk import BLOCK_ENTRIES, BYTES_AN_ENTRY
-from plgc.sparse.stored_inputs import HALF_FROM, LEAST_ROWS, StoredGraphs
+from plgc.sparse.stored_inputs import HALF_FROM, LEAST_ROWS, StoredGraphs, columns_together, keeps_half
 
 MIB = 1 << 20
 BASE = 416 * MIB  # the interpreter and its libraries
@@ -82,7 +83,8 @@ def from_disk(
         SettingError: memory or disk do not suffice.
     """
     limit, place = parse_memory(memory), Path(folder) if folder is not None else cache_folder()
-    disk = disk_bytes(graph, work)
+    slice_bytes = max(limit // 3, MIB)
+    disk = disk_bytes(graph, work, slice_bytes)
     with scratch(place, disk, "embedding this graph and its predictions") as room:
         needed = needed_memory(graph, work) + (disk if in_memory(place) else 0)
         check_limit(limit, needed, work, graph)
@@ -91,7 +93,8 @@ def from_disk(
         check_limit(limit, needed := needed + max(0, widest - BYTES_AN_ENTRY * BLOCK_ENTRIES), work, graph)
         graphs.how = {
             "block_bytes": min(MOST_BLOCK, LEAST_BLOCK + (limit - needed) // 2),
-            "slice_bytes": max(limit // 3, MIB),
+            "slice_bytes": slice_bytes,
+            "half_from": HALF_FROM,
             "progress": progress,
         }
         yield graphs
@@ -107,17 +110,29 @@ def needed_memory(graph: Data, work: Work) -> int:
     return BASE + _held(graph) + A_NODE * node_count(graph) + block + head + LABEL_COPIES * FLOAT * rows
 
 
-def disk_bytes(graph: Data, work: Work) -> int:
-    """Bytes of scratch files at most at any time: products, the columns that are multiplied, tables of logits."""
-    nodes = node_count(graph)
-    plain = sum(width for name, width in work.widths.items() if name.startswith("propagated"))
-    learned = sum(width for name, width in work.widths.items() if name == "learned")
-    features = 0 if graph.x is None else graph.x.shape[1]
-    item = 2 if 2 * FLOAT * nodes * features > HALF_FROM else FLOAT
-    alone = work.widths.get("learned_plain", 0)
-    kept = item * (max(plain, 2 * features) + alone + 3 * learned * work.models)
-    tables = FLOAT * (VIEWS * work.classes * 4 + max(learned, features))
-    return nodes * (kept + tables)
+def disk_bytes(graph: Data, work: Work, slice_bytes: int) -> int:
+    """Bytes of scratch files at most at any time: products, what networks give, predictions.
+
+    ``slice_bytes`` are those of the columns that are multiplied with Â at a time.
+    """
+    nodes, features = node_count(graph), 0 if graph.x is None else graph.x.shape[1]
+    learned = sum(width for name, width in work.widths.items() if name.startswith("learned"))
+    wide = max(learned, features, 1)
+    together = columns_together(wide, nodes, slice_bytes)
+    half = keeps_half(nodes, features, HALF_FROM)
+    products = 2 * features + work.models * (features + 2 * learned)  # and for each network one of X again: sage, gin
+    kept = products * FLOAT
+    if half:  # and a factor for each slice; outputs of networks are computed again
+        kept = products * FLOAT // 2 + FLOAT * -(-products // together)
+    predictions = _tables(work) * work.classes + 2 * columns_together(work.classes, nodes, slice_bytes)
+    return nodes * (kept + FLOAT * (together + predictions))
+
+
+def _tables(work: Work) -> int:
+    """How often predictions of all classes lie on disk at once: those of the labels' folds, smoothed ones, answers."""
+    if not work.labels:
+        return 3
+    return 6 if work.labels <= MANY else 4
 
 
 def check_limit(limit: int, needed: int, work: Work, graph: Data) -> None:

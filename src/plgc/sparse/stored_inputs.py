@@ -84,7 +84,7 @@ class StoredInputs:
     @property
     def half(self) -> bool:
         """Whether products are kept as float16."""
-        return 8 * self.num_nodes * self.num_features > self.half_from
+        return keeps_half(self.num_nodes, self.num_features, self.half_from)
 
     def propagated(self, steps: int) -> Rows:
         """Â^steps X; ÂX and Â²X are computed once."""
@@ -150,6 +150,11 @@ class StoredInputs:
                 dense[first:last] = source.block(first, last)[:, start:end]
         release(dense)
         return dense
+
+
+def keeps_half(nodes: int, features: int, half_from: int) -> bool:
+    """Whether a graph is so large that products are kept as float16: by the bytes of ÂX and Â²X as float32."""
+    return 8 * nodes * features > half_from
 
 
 def columns_together(width: int, nodes: int, slice_bytes: int) -> int:
