@@ -92,8 +92,8 @@ class ComputedRows:
 class KeptRows:
     """Rows in scratch files, as float32; or as float16, each divided by its largest value, to three decimal digits.
 
-    Columns lie in slices, each in a file of its own that is made with its first rows: a product gathers from one of them
-    at a time.
+    Columns lie in slices, each in a file of its own that is made with its first rows. A product gathers from one of
+    them at a time.
 
     Attributes:
         slices: [N, together] each, the last one maybe narrower.
