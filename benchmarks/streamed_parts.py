@@ -115,13 +115,14 @@ def main() -> None:
 def compare(lines: Sequence[dict[str, Any]]) -> None:
     """Print how every way of cutting differs from the uncut graph."""
     uncut = {line["seed"]: line for line in lines if line["made"] == UNCUT}
-    for made in dict.fromkeys(line["made"] for line in lines if line["made"] != UNCUT):
+    cut = [line for line in lines if line["made"] != UNCUT and line["seed"] in uncut]
+    for made in dict.fromkeys(line["made"] for line in cut):
         for labels in ("all", "3"):
             for way in ("accuracy", "learned_accuracy"):
                 pairs = {
                     Draw(line["seed"], draw): one - other
-                    for line in lines
-                    if line["made"] == made and line["seed"] in uncut
+                    for line in cut
+                    if line["made"] == made
                     for draw, (one, other) in enumerate(
                         zip(line[labels][way], uncut[line["seed"]][labels][way], strict=True)
                     )
