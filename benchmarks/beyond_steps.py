@@ -1,13 +1,16 @@
 """Steps of a long measurement: commands in processes of their own, watched, and not done again once they are finished.
 
 What a step took is kept in ``steps.json`` of its folder, by its name: seconds, CPU seconds, the peak of anonymous and
-shared memory summed over all processes that belong to it, that of its first process, and pages of mapped files apart.
+shared memory summed over all processes that belong to it, that of its first process, and pages of mapped files apart;
+and by how much the disk of the folder was fuller than before at most, scratch files without a name included. Whatever
+else writes to that disk meanwhile counts too.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -51,7 +54,7 @@ class Steps:
         """
         if name not in self.done:
             print(f"  {self.folder.name}: {name} …", flush=True)
-            self.done[name] = _watched(command, others, meanwhile, environment or {})
+            self.done[name] = _watched(command, self.folder, others, meanwhile, environment or {})
             self.save()
         return self.done[name]
 
@@ -69,10 +72,12 @@ class Steps:
 
 def _watched(
     command: Sequence[str],
+    folder: Path,
     others: Callable[[], list[int]],
     meanwhile: Callable[[int], None] | None,
     environment: dict[str, str],
 ) -> dict[str, Any]:
+    used = fullest = shutil.disk_usage(folder).used
     start, usage, busy = time.perf_counter(), Usage(), dict[int, float]()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment) as running:
         if meanwhile is not None:
@@ -85,6 +90,7 @@ def _watched(
             family = descendants([running.pid, *others()])
             sizes = {process: found for process in family if (found := process_sizes(process)) is not None}
             usage.add(sizes, running.pid)
+            fullest = max(fullest, shutil.disk_usage(folder).used)
             busy |= {process: seconds for process in family if (seconds := cpu_seconds(process)) is not None}
             time.sleep(PAUSE)
         reader.join()
@@ -97,6 +103,7 @@ def _watched(
         "peak_memory_bytes": usage.memory,
         "peak_first_process_bytes": usage.own,
         "peak_mapped_bytes": usage.mapped,
+        "peak_disk_bytes": fullest - used,
         "told": json.loads(last) if last.startswith("{") else None,
     }
 

@@ -168,10 +168,7 @@ class OnDisk:
             return log_p
         result = self.inputs.table(*log_p.shape[1:])
         for view, own in zip(_views(log_p).unbind(1), _views(result).unbind(1), strict=True):
-            spread = self._spread(view, settings)
-            for first, last in self._ranges(view, view):
-                rows = spread.block(first, last)
-                own[first:last] = _mixed(view[first:last], rows / rows.sum(dim=-1, keepdim=True), sigma)
+            self._mix_into(own, view, sigma, settings)
         return result
 
     @torch.no_grad()
@@ -187,6 +184,12 @@ class OnDisk:
                 degree = self.adjacency.degree[first : first + len(rows)] - 1
                 own += float((degree * mine.pow(2).sum(1)).sum(dtype=torch.float64))
         return over_edges / own if own > 0 else 0.0
+
+    def _mix_into(self, result: Tensor, log_p: Tensor, sigma: float, settings: HeadSettings) -> None:
+        spread = self._spread(log_p, settings)  # its files go when this returns
+        for first, last in self._ranges(log_p, log_p):
+            rows = spread.block(first, last)
+            result[first:last] = _mixed(log_p[first:last], rows / rows.sum(dim=-1, keepdim=True), sigma)
 
     def _spread(self, log_p: Tensor, settings: HeadSettings) -> KeptRows:
         """p spread over the graph, not scaled, [N, C]; slices of its columns go over the edges one after the other."""

@@ -111,21 +111,23 @@ def needed_memory(graph: Data, work: Work) -> int:
 
 
 def disk_bytes(graph: Data, work: Work, slice_bytes: int) -> int:
-    """Bytes of scratch files at most at any time: products, what networks give, predictions.
+    """Bytes of scratch files at most at any time: what stays, and either products on the way or predictions.
 
     ``slice_bytes`` are those of the columns that are multiplied with Â at a time.
     """
     nodes, features = node_count(graph), 0 if graph.x is None else graph.x.shape[1]
-    learned = sum(width for name, width in work.widths.items() if name.startswith("learned"))
-    wide = max(learned, features, 1)
-    together = columns_together(wide, nodes, slice_bytes)
-    half = keeps_half(nodes, features, HALF_FROM)
-    products = 2 * features + work.models * (features + 2 * learned)  # and for each network one of X again: sage, gin
-    kept = products * FLOAT
-    if half:  # and a factor for each slice; outputs of networks are computed again
-        kept = products * FLOAT // 2 + FLOAT * -(-products // together)
-    predictions = _tables(work) * work.classes + 2 * columns_together(work.classes, nodes, slice_bytes)
-    return nodes * (kept + FLOAT * (together + predictions))
+    over_edges = work.widths.get("learned", 0)  # columns of the network with edges: the last product of its layers
+    plain = sum(width for name, width in work.widths.items() if name.startswith("learned")) - over_edges
+    together = columns_together(max(over_edges, features, 1), nodes, slice_bytes)
+    half = keeps_half(nodes, features, HALF_FROM)  # then outputs without edges are computed again
+
+    def taken(columns: int) -> int:
+        return columns * FLOAT // 2 + FLOAT * -(-columns // together) if half else columns * FLOAT  # a factor a slice
+
+    products = 2 * features + work.models * (features + over_edges + (0 if half else plain))  # of X again: sage, gin
+    slices = 2 * columns_together(work.classes, nodes, slice_bytes)
+    predictions = FLOAT * (_tables(work) * work.classes + slices)
+    return nodes * (taken(products) + max(taken(over_edges) + FLOAT * together, predictions))
 
 
 def _tables(work: Work) -> int:
