@@ -8,7 +8,7 @@ import torch
 from plgc.runtime import mapped
 from plgc.runtime.errors import GraphError
 from plgc.sparse.adjacency import build_adjacency, neighbor_sum, propagate
-from plgc.sparse.on_disk import stored_adjacency, stream_product
+from plgc.sparse.on_disk import stored_adjacency, stream_product, stream_sums
 
 NODES = 300
 
@@ -47,16 +47,16 @@ def graph(request, tmp_path):
 def test_blocks_are_the_rows_of_the_matrix_in_memory(graph, entries, rows):
     ours, stored = graph
     assert torch.equal(stored.degree, ours.degree)
-    for normalised, matrix in ((True, ours.matrix), (False, ours.sum_matrix)):
-        whole, place = torch.zeros(NODES, NODES), 0
-        for first, last, block in stored.blocks(entries, rows, normalised=normalised):
-            assert first == place < last
-            assert last - first <= rows
-            assert block.values().numel() <= entries or last == first + 1
-            whole[first:last] = block.to_dense()
-            place = last
-        assert place == NODES
-        assert torch.equal(whole, matrix.to_dense())
+    whole, place = torch.zeros(NODES, NODES), 0
+    for first, last in stored.ranges(entries, rows):
+        block = stored.block(first, last)
+        assert first == place < last
+        assert last - first <= rows
+        assert block.values().numel() <= entries or last == first + 1
+        whole[first:last] = block.to_dense()
+        place = last
+    assert place == NODES
+    assert torch.equal(whole, ours.matrix.to_dense())
 
 
 @pytest.mark.parametrize("entries", [50, 1 << 20])
@@ -65,10 +65,12 @@ def test_products_are_those_in_memory_bit_for_bit(graph, tmp_path, entries, widt
     ours, stored = graph
     dense = torch.randn(NODES, width, generator=torch.Generator().manual_seed(1))
     for source in (dense, on_file(dense, tmp_path / "dense")):
-        for normalised, wanted in ((True, propagate(ours, dense)), (False, neighbor_sum(ours, dense))):
-            blocks = list(stream_product(stored, source, normalised=normalised, entries=entries))
-            assert torch.equal(torch.cat([rows for _, rows in blocks]), wanted)
-            assert [first for first, _ in blocks] == np.cumsum([0, *(len(rows) for _, rows in blocks[:-1])]).tolist()
+        blocks, sums = (list(stream(stored, source, entries=entries)) for stream in (stream_product, stream_sums))
+        assert torch.equal(torch.cat([rows for _, rows in blocks]), propagate(ours, dense))
+        wanted = neighbor_sum(ours, dense)  # in another order: the node itself comes last
+        torch.testing.assert_close(torch.cat([rows for _, rows in sums]), wanted, rtol=1e-5, atol=1e-4)
+        for found in (blocks, sums):
+            assert [first for first, _ in found] == np.cumsum([0, *(len(rows) for _, rows in found[:-1])]).tolist()
 
 
 def test_a_product_is_that_of_scipy(tmp_path):
@@ -77,8 +79,10 @@ def test_a_product_is_that_of_scipy(tmp_path):
     closed = (matrix + sp.eye_array(NODES)).tocsr()
     scale = sp.diags_array(1 / np.sqrt(closed.sum(1)))
     stored = stored_adjacency(edge_index, NODES, weight)
-    rows = torch.cat([rows for _, rows in stream_product(stored, torch.from_numpy(dense), entries=64)])
-    np.testing.assert_allclose(rows.numpy(), scale @ closed @ scale @ dense, rtol=1e-5, atol=1e-5)
+    wanted = {stream_product: scale @ closed @ scale, stream_sums: closed}
+    for stream, matrix in wanted.items():
+        rows = torch.cat([rows for _, rows in stream(stored, torch.from_numpy(dense), entries=64)])
+        np.testing.assert_allclose(rows.numpy(), matrix @ dense, rtol=1e-5, atol=1e-4)
 
 
 def test_the_edges_of_some_nodes_are_gathered_from_the_file(graph):
@@ -97,7 +101,8 @@ def test_the_edges_of_some_nodes_are_gathered_from_the_file(graph):
 def test_a_graph_without_edges_is_the_identity():
     stored = stored_adjacency(torch.empty(2, 0, dtype=torch.int64), 4)
     dense = torch.randn(4, 3)
-    assert torch.equal(torch.cat([rows for _, rows in stream_product(stored, dense)]), dense)
+    for stream in (stream_product, stream_sums):
+        assert torch.equal(torch.cat([rows for _, rows in stream(stored, dense)]), dense)
 
 
 def test_edges_out_of_order_are_refused():

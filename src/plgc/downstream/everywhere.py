@@ -21,7 +21,7 @@ from plgc.downstream.unit_rows import UnitRows, unit_rows
 from plgc.downstream.weighing import edge_agreement
 from plgc.runtime.mapped import release
 from plgc.sparse.adjacency import Adjacency
-from plgc.sparse.on_disk import StoredAdjacency, stream_product
+from plgc.sparse.on_disk import StoredAdjacency, stream_sums
 from plgc.sparse.rows import KeptRows
 
 
@@ -177,8 +177,8 @@ class OnDisk:
         assert self.adjacency is not None
         total = sum((rows.exp().sum(0, dtype=torch.float64) for _, rows in self.pieces(log_p)), torch.zeros(1))
         mean, over_edges, own = (total / len(log_p)).float(), 0.0, 0.0
-        for centred in self._slices(log_p, lambda rows: rows.exp() - mean).slices:
-            for first, rows in self._product(centred, "comparing predictions over edges", normalised=False):
+        for centred in self._slices(log_p, lambda rows, _: rows.exp() - mean).slices:
+            for first, rows in self._sums(centred, "comparing predictions over edges"):
                 mine = centred[first : first + len(rows)]
                 over_edges += float((mine * (rows - mine)).sum(dtype=torch.float64))
                 degree = self.adjacency.degree[first : first + len(rows)] - 1
@@ -192,35 +192,42 @@ class OnDisk:
             result[first:last] = _mixed(log_p[first:last], rows / rows.sum(dim=-1, keepdim=True), sigma)
 
     def _spread(self, log_p: Tensor, settings: HeadSettings) -> KeptRows:
-        """p spread over the graph, not scaled, [N, C]; slices of its columns go over the edges one after the other."""
-        kept = self._slices(log_p, Tensor.exp)
-        for number in range(len(kept.slices) if self.adjacency is not None else 0):
+        """D^-½ p spread over the graph, [N, C]: in proportion to S in every row, and D^-½ Â D^½ = D^-1 (A + I).
+
+        Slices of its columns go over the edges one after the other.
+        """
+        assert self.adjacency is not None
+        scale = self.adjacency.scale
+        kept = self._slices(log_p, lambda rows, first: rows.exp() * scale[first : first + len(rows), None])
+        for number in range(len(kept.slices)):
             kept.slices[number] = self._steps(kept.slices[number], settings, f"{number + 1} of {len(kept.slices)}")
         return kept
 
     def _steps(self, start: Tensor, settings: HeadSettings, which: str) -> Tensor:
+        assert self.adjacency is not None
         current, after, spare = start, self.inputs.table(start.shape[1]), self.inputs.table(start.shape[1])
         for step in range(settings.smoothing_steps):
             message = f"smoothing columns {which}, step {step + 1} of {settings.smoothing_steps}"
-            for first, rows in self._product(current, message):
-                own = settings.restart * start[first : first + len(rows)]
-                after[first : first + len(rows)] = rows.mul_(1 - settings.restart).add_(own)
+            for first, rows in self._sums(current, message):
+                last = first + len(rows)
+                rows.mul_((1 - settings.restart) / self.adjacency.degree[first:last, None])
+                after[first:last] = rows.add_(start[first:last], alpha=settings.restart)
             current, after, spare = after, spare, after
             release(current)
         return current
 
-    def _slices(self, table: Tensor, function: Callable[[Tensor], Tensor]) -> KeptRows:
-        """A function of the rows of a table [N, C], in slices of columns that are multiplied at a time."""
+    def _slices(self, table: Tensor, function: Callable[[Tensor, int], Tensor]) -> KeptRows:
+        """A function of a table's rows [n, C] and the first one's number, in slices that are multiplied at a time."""
         kept = KeptRows(self.inputs.room, len(table), table.shape[1], together=self.inputs.together(table.shape[1]))
         for first, rows in self.pieces(table):
-            kept.write_all(first, function(rows))
+            kept.write_all(first, function(rows, first))
         kept.release()
         return kept
 
-    def _product(self, table: Tensor, message: str, *, normalised: bool = True) -> Iterator[tuple[int, Tensor]]:
+    def _sums(self, table: Tensor, message: str) -> Iterator[tuple[int, Tensor]]:
         assert self.adjacency is not None
         rows = next(self.inputs.ranges(table.shape[1]))[1]
-        for first, block in stream_product(self.adjacency, table, normalised=normalised, rows=rows):
+        for first, block in stream_sums(self.adjacency, table, rows=rows):
             yield first, block
             self.inputs.progress(message, first + len(block), len(table))
 

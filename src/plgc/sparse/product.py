@@ -31,14 +31,14 @@ def multiply(matrix: Tensor, dense: Tensor) -> Tensor:
     gathers = not dense.is_cuda and dense.dtype == torch.float32 == matrix.dtype
     if not gathers or dense.numel() == 0 or matrix.values().numel() == 0:
         return (matrix @ dense.to(matrix.dtype)).to(dense.dtype)
-    sums, *_ = torch.embedding_bag(
-        dense.detach().contiguous(),
-        matrix.col_indices(),
-        matrix.crow_indices(),
-        mode=0,  # the sum
-        per_sample_weights=matrix.values(),
-        include_last_offset=True,
-    )
+    return gathered_sums(dense.detach().contiguous(), matrix.col_indices(), matrix.crow_indices(), matrix.values())
+
+
+def gathered_sums(dense: Tensor, col: Tensor, crow: Tensor, value: Tensor | None = None) -> Tensor:
+    """Row i is the sum of the rows of ``dense`` named by ``col[crow[i] : crow[i + 1]]``, times ``value``; on a CPU."""
+    if dense.numel() == 0 or col.numel() == 0:
+        return dense.new_zeros(len(crow) - 1, dense.shape[1])
+    sums, *_ = torch.embedding_bag(dense, col, crow, mode=0, per_sample_weights=value, include_last_offset=True)
     return sums
 
 

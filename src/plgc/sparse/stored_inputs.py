@@ -20,7 +20,7 @@ from plgc.runtime.progress import Progress, silent
 from plgc.runtime.scratch import Scratch
 from plgc.sparse.features import SparseFeatures, StoredFeatures, row_norms, sparse_features
 from plgc.sparse.inputs import NORMS, check_magnitude, edge_weight, scale_rows
-from plgc.sparse.on_disk import StoredAdjacency, stored_adjacency, stream_product
+from plgc.sparse.on_disk import StoredAdjacency, stored_adjacency, stream_product, stream_sums
 from plgc.sparse.rows import FeatureRows, KeptRows, Rows
 
 BLOCK_BYTES = 64 << 20  # that a block of rows takes, in all its forms, where nothing else is said
@@ -108,24 +108,29 @@ class StoredInputs:
     def product(self, source: Rows, form: str = "scaled") -> KeptRows:
         """A product over neighbours, kept; a slice of columns at a time.
 
+        Â H is the one in memory bit for bit, where it is not kept as float16; else it is D^-½ (A + I) D^-½ H.
+
         Args:
             source: H.
             form: ``scaled`` for Â H, ``sum`` for (A + I) H, ``mean`` for the mean over neighbours alone, where a node
                 without any is its own.
         """
+        scale = self.adjacency.scale if form == "scaled" and self.half else None
+        stream = stream_product if form == "scaled" and not self.half else stream_sums
         together = self.together(source.width)
         result = KeptRows(self.room, self.num_nodes, source.width, half=self.half, together=together)
         count, rows_a_block = len(result.slices), next(self.ranges(together))[1]
         staged = source.cost > 0 and count > 1  # computed once, not once a slice
         source = self.keep(source, together) if staged else source
         for number in range(count):
-            dense = self._columns(source, number, together)
+            dense = self._columns(source, number, together, scale)
             if staged:
                 assert isinstance(source, KeptRows)
                 source.drop(number)
-            for first, rows in stream_product(self.adjacency, dense, normalised=form == "scaled", rows=rows_a_block):
+            for first, rows in stream(self.adjacency, dense, rows=rows_a_block):
                 last = first + len(rows)
                 rows = self._mean(rows, dense[first:last], first, last) if form == "mean" else rows
+                rows = rows if scale is None else rows.mul_(scale[first:last, None])
                 result.write(first, rows, number)
                 self.progress("multiplying over edges", number * self.num_nodes + last, count * self.num_nodes)
             result.release()
@@ -135,19 +140,17 @@ class StoredInputs:
         count = self.adjacency.degree[first:last, None] - 1
         return torch.where(count > 0, (total - own) / torch.where(count > 0, count, 1.0), own)
 
-    def _columns(self, source: Rows, number: int, together: int) -> Tensor:
-        """A slice of H's columns as it is multiplied: a float32 array."""
+    def _columns(self, source: Rows, number: int, together: int, scale: Tensor | None) -> Tensor:
+        """A slice of H's columns as it is multiplied: a float32 array, every row times ``scale`` if there is one."""
         sliced = source if isinstance(source, KeptRows) and source.together == together else None
-        if sliced is not None and sliced.factors is None:
+        if sliced is not None and sliced.factors is None and scale is None:
             return sliced.slices[number]
         start = number * together
         end = min(source.width, start + together)
         dense = self.table(end - start)
         for first, last in self.ranges(source.wide):
-            if sliced is not None:
-                dense[first:last] = sliced.part(number, first, last)
-            else:
-                dense[first:last] = source.block(first, last)[:, start:end]
+            rows = source.block(first, last)[:, start:end] if sliced is None else sliced.part(number, first, last)
+            dense[first:last] = rows if scale is None else rows * scale[first:last, None]
         release(dense)
         return dense
 
