@@ -13,7 +13,7 @@ import torch
 
 import plgc
 from plgc.cli import options
-from plgc.cli.models import _evaluate_text
+from plgc.cli.evaluate import _evaluate_text
 from plgc.graphs import citation_graph, save_npz, split_edges, training_edges, training_labels, training_subgraph
 from plgc.graphs.attributes import Seen
 from plgc.graphs.views.inductive import training_digest

@@ -18,7 +18,21 @@ from typing import Annotated, Any, cast
 import typer
 
 from plgc._version import __version__
-from plgc.cli import audit, condense, data, demo, experiment, export, inspect, merge, models, predict, report, update
+from plgc.cli import (
+    audit,
+    condense,
+    data,
+    demo,
+    evaluate,
+    experiment,
+    export,
+    inspect,
+    merge,
+    predict,
+    report,
+    train,
+    update,
+)
 from plgc.cli.options import examples, takes
 from plgc.cli.output import detail, painted, seconds, start_messages
 from plgc.runtime.errors import PLGCError
@@ -41,8 +55,8 @@ app.command(epilog=update.FORGET_EXAMPLES)(update.forget)
 app.command(epilog=merge.EXAMPLES)(merge.merge)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 app.command(epilog=audit.EXAMPLES)(audit.audit)
-app.command(epilog=models.TRAIN_EXAMPLES)(models.train)
-app.command(epilog=models.EVALUATE_EXAMPLES)(models.evaluate)
+app.command(epilog=train.EXAMPLES)(train.train)
+app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=predict.EXAMPLES)(predict.predict)
 app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=report.EXAMPLES)(report.report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plgc.cli.inputs import GraphOptions, check_table
+from plgc.cli.models import place
 from plgc.cli.node_lists import read_nodes
 from plgc.cli.options import Device, DiskOptions, Graph, Json, check_device, examples, takes, values_of
 from plgc.cli.output import facts, show, working
@@ -63,6 +63,7 @@ def predict(
     check_output(output, [model, *([pairs] if pairs else ()), *named.files()], "predictions", force)
     check_device(device)
     import plgc
+    from plgc.downstream.from_disk import Work
 
     start = time.perf_counter()
     loaded = plgc.load_model(model, device=device)
@@ -78,7 +79,8 @@ def predict(
             assert pairs is not None
             result, text = _write_links(output, loaded, data, pairs)
         else:
-            with _place(loaded, data, disk, output.parent, progress) as prepared:
+            work = Work(loaded.backbone.parts, loaded.head.num_classes)
+            with place(loaded.backbone, data, work, disk, output.parent, progress) as prepared:
                 result, text = _write_nodes(output, loaded, data, prepared, progress)
     result = {
         "predictions": str(output),
@@ -88,23 +90,6 @@ def predict(
         "bytes": output.stat().st_size,
     }
     show(result, facts({"predictions": f"{output}, {text[0]} of {data.name}", text[1]: text[2]}), json)
-
-
-@contextlib.contextmanager
-def _place(
-    model: NodeModel, data: Data, disk: DiskOptions, beside: Path, progress: Progress
-) -> Iterator[StoredGraphs | None]:
-    """A place for the work on a graph that stays on disk; None for one in memory."""
-    from plgc.downstream.from_disk import Work, from_disk, stays_on_disk
-    from plgc.downstream.models import check_from_disk
-
-    work = Work(model.backbone.parts, model.head.num_classes)
-    if disk.memory is None or not stays_on_disk(data, work, disk.memory):
-        yield None
-        return
-    check_from_disk(model.backbone)
-    with from_disk(data, work, disk.memory, disk.scratch or beside, progress) as prepared:
-        yield prepared
 
 
 def _write_nodes(
