@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,16 +17,26 @@ from plgc.runtime.memory import descendants, processes_named
 
 STORE = 100 * 2**20  # bytes of a node's object store: nothing but paths goes through it
 NOTICED = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "5"}  # a lost node, in seconds
+PART = re.compile(r"/part(\d+)/")  # of a mapped file: the folder that a part was cut to
+PATIENCE = 5.0  # seconds to wait for a worker that has mapped a part; small parts are read
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
 
 @dataclass
 class TwoNodes:
-    """A cluster of a head and one more node, one core each."""
+    """A cluster of a head and one more node, one core each.
+
+    Attributes:
+        cluster: of Ray.
+        second: the node that is removed.
+        events: what happened, in words.
+        lost: numbers of the parts that lost workers were condensing.
+    """
 
     cluster: Any
     second: Any
     events: list[str] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)
 
     @property
     def address(self) -> str:
@@ -42,16 +53,36 @@ class TwoNodes:
 
         def meanwhile(_: int) -> None:
             _wait(lambda: finished(manifest) >= 1)
-            workers = [process for process in descendants(self.processes()) if process in processes_named("ray::call")]
-            if workers:
-                with contextlib.suppress(OSError):
-                    os.kill(workers[0], signal.SIGKILL)
-                self.events.append(f"worker killed after {finished(manifest)} file(s)")
+            self._lose("worker killed", manifest, self.processes, self._kill)
             _wait(lambda: finished(manifest) >= parts // 2)
-            self.cluster.remove_node(self.second, allow_graceful=False)
-            self.events.append(f"node removed after {finished(manifest)} file(s)")
+            self._lose("node removed", manifest, self._of_second, self._remove)
 
         return meanwhile
+
+    def _lose(
+        self, what: str, manifest: Path, processes: Callable[[], list[int]], harm: Callable[[list[int]], None]
+    ) -> None:
+        """Do harm to a worker that is condensing a part, and note which."""
+        start, found = time.monotonic(), dict[int, int | None]()
+        while not any(found.values()) and time.monotonic() - start < PATIENCE:
+            time.sleep(0.2)
+            workers = set(descendants(processes())) & set(processes_named("ray::call"))
+            found = {worker: _mapped_part(worker) for worker in sorted(workers)}
+        worker, part = max(found.items(), key=lambda pair: pair[1] or 0, default=(None, None))
+        harm([] if worker is None else [worker])
+        self.lost |= set() if part is None else {part}
+        self.events.append(f"{what} after {finished(manifest)} file(s){'' if part is None else f', at part {part}'}")
+
+    def _kill(self, workers: list[int]) -> None:
+        for worker in workers:
+            with contextlib.suppress(OSError):
+                os.kill(worker, signal.SIGKILL)
+
+    def _of_second(self) -> list[int]:
+        return [process.pid for _, process in self.second.live_processes()]
+
+    def _remove(self, _: list[int]) -> None:
+        self.cluster.remove_node(self.second, allow_graceful=False)
 
 
 @contextlib.contextmanager
@@ -74,6 +105,15 @@ def finished(manifest: Path) -> int:
         return len(json.loads(manifest.read_text())["sources"])
     except (OSError, ValueError, KeyError):
         return 0
+
+
+def _mapped_part(worker: int) -> int | None:
+    """The part whose files a process has mapped."""
+    try:
+        found = PART.search(Path(f"/proc/{worker}/maps").read_text())
+    except OSError:
+        return None
+    return None if found is None else int(found[1])
 
 
 def _wait(until: Callable[[], bool]) -> None:

@@ -5,7 +5,8 @@
 A generated graph is written as raw npy files, stored, condensed, and a head is trained that predicts every node, each
 in a process of its own within ``--memory``. ``papers-…`` is condensed in streamed parts on two Ray nodes of this
 machine; a worker is killed and a node removed on the way, and the bytes are compared with those of a run without Ray:
-of all parts of a small graph, of the first of a large one. A share of a size may follow it, as in ``products:0.125``.
+of all parts of a small graph, of those that the lost workers were condensing of a large one. A share of a size may
+follow it, as in ``products:0.125``.
 
 Finished steps are kept in FOLDER, so the same command goes on where it was stopped; ``steps.json`` in the folder of
 each size has what they took. At the end growth is fitted over the sizes of a kind and projected to ogbn-papers100M.
@@ -17,19 +18,18 @@ import argparse
 import json
 import math
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beyond_cluster import finished, two_nodes
-from beyond_steps import Steps, disk_bytes, plgc_command
+from beyond_cluster import two_nodes
+from beyond_steps import Steps, plgc_command
 from plgc.artifact.condensed import CondensedGraph
 from plgc.experiments.records import append_record
 from plgc.runtime.options import parse_memory
@@ -45,7 +45,6 @@ STEPS = ("store", "condense", "train", "predict")
 STORING = {"whole": "1GiB", "parts": "2GiB"}
 RATIO, NODES, HALO = 0.0005, 1024, 1
 A_PART, LEAST_PARTS = 350_000, 4  # nodes of a part, about: parts are as large whatever the size
-COMPARED = 3  # parts of a large graph that are condensed once more: the one whose worker was killed is among them
 LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
 FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.25", "papers-tenth")
 QUICK = ("small:0.5", "small", "small-parts")
@@ -126,7 +125,7 @@ def measure_size(
     allowed = ["--memory", memory or ALLOWED[kind]]
     raw, stored, model, answers = (folder / name for name in ("raw", "stored", "model.safetensors", "answers.parquet"))
     made = folder / ("condensed" if size.parts else "condensed.safetensors")
-    steps.call("generate", lambda: _timed(lambda: write_topic_graph(size.spec, raw)) | {"disk_bytes": disk_bytes(raw)})
+    steps.call("generate", lambda: _timed(lambda: write_topic_graph(size.spec, raw)))
     if "store" not in steps.done:
         shutil.rmtree(stored, ignore_errors=True)
     store = steps.run("store", plgc_command("data", "store", str(raw), "--memory", STORING[kind], "-o", str(stored)))
@@ -152,12 +151,8 @@ def measure_size(
         steps.run("predict", plgc_command(*predict))
         steps.call("check", lambda: _check(answers, stored))
     if size.parts:
-        few = parts if counts["nodes"] <= SIZES["small"].nodes else COMPARED
-        steps.call("same", lambda: _same_without_ray(cut, made, few))
-    places = {"store": stored, "condense": made, "train": model, "predict": answers}
-    for name in wanted:
-        steps.done[name].setdefault("disk_bytes", disk_bytes(places[name]))
-    steps.save()
+        lost = steps.done["condense"]["lost"] if counts["nodes"] > SIZES["small"].nodes else range(1, parts + 1)
+        steps.call("same", lambda: _same_without_ray(cut, made, lost))
     return {"kind": kind, "size": size.name, **counts, "memory": allowed[1], "steps": steps.done}
 
 
@@ -168,21 +163,22 @@ def _condense_parts(steps: Steps, cut: list[str], made: Path, memory: str, parts
             harm = nodes.harm(made / MANIFEST, parts)
             ray = plgc_command(*cut, "--engine", "ray", "--address", nodes.address, "-o", str(made))
             found = steps.run("condense", ray, others=nodes.processes, meanwhile=harm)
-            found["events"] = nodes.events
+            found |= {"events": nodes.events, "lost": sorted(nodes.lost)}
             steps.save()
 
 
-def _same_without_ray(cut: list[str], made: Path, few: int) -> dict[str, Any]:
-    """Whether the first parts have the same bytes when they are condensed in one process, where nothing is lost."""
+def _same_without_ray(cut: list[str], made: Path, parts: Iterable[int]) -> dict[str, Any]:
+    """Whether parts have the same bytes when they are condensed once more in one process, where nothing is lost."""
     alone = made.with_name("alone")
-    with subprocess.Popen(plgc_command(*cut, "-o", str(alone)), stdout=subprocess.DEVNULL) as running:
-        while running.poll() is None and finished(alone / MANIFEST) < few:
-            time.sleep(1)
-        running.send_signal(signal.SIGINT)
-    files = sorted(path.name for path in alone.glob("*.safetensors"))
-    same = [(alone / name).read_bytes() == (made / name).read_bytes() for name in files]
+    shutil.rmtree(alone, ignore_errors=True)
+    shutil.copytree(made, alone)
+    names = [path.name for part in parts for path in alone.glob(f"*-part{part}.safetensors")]
+    for name in names:
+        (alone / name).unlink()
+    subprocess.run(plgc_command(*cut, "-o", str(alone)), stdout=subprocess.DEVNULL, check=True)
+    same = [(alone / name).read_bytes() == (made / name).read_bytes() for name in names]
     shutil.rmtree(alone)
-    return {"parts_compared": len(files), "same_bytes": len(files) >= few and all(same)}
+    return {"parts_compared": len(names), "same_bytes": len(names) > 0 and all(same)}
 
 
 def measure_pass(folder: Path) -> dict[str, Any]:
@@ -252,7 +248,7 @@ def fit(sizes: Sequence[dict[str, Any]]) -> dict[str, Any]:
         values = {
             "seconds": [step["cpu_seconds"] for step in steps],
             "memory": [step["peak_memory_bytes"] for step in steps],
-            "disk": [max(1, step["disk_bytes"]) for step in steps],
+            "disk": [max(1, step["peak_disk_bytes"]) for step in steps],
         }
         powers = {what: float(np.polyfit(np.log(grown), np.log(value), 1)[0]) for what, value in values.items()}
         larger = sum(PAPERS) / grown[-1]
@@ -274,7 +270,7 @@ def show(one: dict[str, Any]) -> None:
             words = f"{step['seconds']:,.0f} s, {step['cpu_seconds']:,.0f} CPU-s, "
             words += f"peak {step['peak_memory_bytes'] / 2**30:.2f} GiB"
             words += f" (first process {(step['peak_first_process_bytes'] or 0) / 2**30:.2f})"
-            words += f", {step['disk_bytes'] / 2**30:.2f} GiB of disk" if "disk_bytes" in step else ""
+            words += f", {step['peak_disk_bytes'] / 2**30:.2f} GiB of disk"
             words += f"; {', '.join(step['events'])}" if step.get("events") else ""
         else:
             words = ", ".join(

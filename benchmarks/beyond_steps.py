@@ -117,17 +117,6 @@ def cpu_seconds(process: int) -> float | None:
         return None
 
 
-def disk_bytes(*paths: Path) -> int:
-    """Bytes of files and of all that is in folders."""
-    found = 0
-    for path in paths:
-        files = [path] if path.is_file() else path.rglob("*")
-        for file in files:
-            if file.is_file():
-                found += file.stat().st_size
-    return found
-
-
 def plgc_command(*words: str) -> list[str]:
     """A ``plgc`` command of this Python, quiet and with JSON."""
     return [sys.executable, "-m", "plgc", *words, "--json", "--quiet"]
