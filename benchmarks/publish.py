@@ -29,6 +29,7 @@ from plgc.runtime.errors import SettingError
 from plgc.runtime.files import write_atomically
 from publish_batches import batch_lines
 from publish_overview import overview
+from publish_streamed import streamed_lines
 from publish_summary import parts, short
 from publish_values import filled
 from publish_words import Results
@@ -82,6 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     figures = [chosen.docs / FIGURES / f"{results.experiment.name}.svg" for results in drawn]
     try:
         texts = {"batches": batch_lines(chosen.results / "batches.jsonl")}
+        texts |= {"streamed": streamed_lines(chosen.results / "streamed.jsonl")}
         texts |= {name: parts(found[name]) for name in ("ablation",) if name in found}
         pages = made_pages(found, texts, chosen.docs, chosen.readme)
     except SettingError as error:

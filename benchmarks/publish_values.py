@@ -11,7 +11,8 @@ A block of such a page has its sentence twice, with fields as a comment and with
 A field names the experiment, the graph and the method, then levels, ``nodes``, ``preset`` or ``way`` where several rows
 would fit, and what of the row: its mean, ``std``, or a paired difference with its interval: ``less=control``,
 ``less=paper``, ``less=METHOD``, or ``less=LEVEL:VALUE`` for the same method elsewhere. ``{NAME version}`` says which
-version the records are of, where it is not this one; ``{batches}`` stands for the lines of ``publish_batches``.
+version the records are of, where it is not this one; ``{batches}`` and ``{streamed}`` stand for the lines of
+``publish_batches`` and ``publish_streamed``.
 """
 
 from __future__ import annotations

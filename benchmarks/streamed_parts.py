@@ -26,17 +26,16 @@ import torch
 import plgc
 from plgc.evaluation.kept import ways_of
 from plgc.evaluation.scoring import learn, score
-from plgc.experiments.differences import Difference, Draw, verdict
 from plgc.experiments.records import append_record
 from plgc.graphs import save_stored
 from plgc.graphs.views.protocol import Protocol, draw_case
 from plgc.runtime import mapped
 from plgc.runtime.provenance import provenance
 from plgc.sparse.prepared import PreparedGraphs
+from publish_streamed import UNCUT, difference_lines
 
 ROOT = Path(__file__).parents[1]
 LEAST_ROWS, HALO = 16, 1
-UNCUT = "uncut"
 
 
 def condensed(
@@ -109,27 +108,7 @@ def main() -> None:
             append_record(given.out, line)
             lines.append(line)
             print(json.dumps(line), flush=True)
-    compare([line for line in lines if line["graph"] == graph])
-
-
-def compare(lines: Sequence[dict[str, Any]]) -> None:
-    """Print how every way of cutting differs from the uncut graph."""
-    uncut = {line["seed"]: line for line in lines if line["made"] == UNCUT}
-    cut = [line for line in lines if line["made"] != UNCUT and line["seed"] in uncut]
-    for made in dict.fromkeys(line["made"] for line in cut):
-        for labels in ("all", "3"):
-            for way in ("accuracy", "learned_accuracy"):
-                pairs = {
-                    Draw(line["seed"], draw): one - other
-                    for line in cut
-                    if line["made"] == made
-                    for draw, (one, other) in enumerate(
-                        zip(line[labels][way], uncut[line["seed"]][labels][way], strict=True)
-                    )
-                }
-                less = Difference(UNCUT, pairs)
-                words = f"{less.mean:+.2f} {less.interval} ({verdict(less)})"
-                print(f"{made} parts less uncut, labels {labels}, {way}: {words}", file=sys.stderr)
+    print("\n".join(difference_lines([line for line in lines if line["graph"] == graph])), file=sys.stderr)
 
 
 if __name__ == "__main__":

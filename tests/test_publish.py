@@ -12,6 +12,7 @@ import pytest
 
 import publish
 import publish_batches
+import publish_streamed
 import publish_summary
 import publish_values
 from plgc.experiments.grid import Cell
@@ -151,6 +152,24 @@ def test_fields(results: Results) -> None:
     for wrong in ("nothing cora plgc", "curve cora", "curve cora plgc", "curve cora plgc noise=0 less=sfgc"):
         with pytest.raises(SettingError, match=r"^\{"):
             publish_values.value(wrong, found)
+
+
+def test_streamed_parts_are_compared_with_the_uncut_graph(tmp_path: Path) -> None:
+    path = tmp_path / "streamed.jsonl"
+    for seed in (0, 1):
+        for made, more in (("uncut", 0.0), ("8", 0.5 + seed), ("1", -0.2)):
+            scores = {way: [70.0 + more] for way in ("accuracy", "learned_accuracy")}
+            few = {way: [50.0 + more, 60.0 + more] for way in scores}
+            with path.open("a") as file:
+                file.write(json.dumps({"graph": "cora", "made": made, "seed": seed, "all": scores, "3": few}) + "\n")
+    same, wide = "below -0.20 [-0.20, -0.20]", "level +1.00 [-5.35, +7.35]"
+    assert publish_streamed.streamed_lines(path).splitlines() == [
+        f"- in one piece: as shipped, all labels, {same}; as shipped, 3-shot, {same}; learned part alone, all labels, "
+        f"{same}; learned part alone, 3-shot, {same}.",
+        f"- in 8 parts: as shipped, all labels, {wide}; as shipped, 3-shot, {wide}; learned part alone, all labels, "
+        f"{wide}; learned part alone, 3-shot, {wide}.",
+    ]
+    assert publish_streamed.streamed_lines(tmp_path / "nothing.jsonl") == ""
 
 
 def test_batches_are_compared_with_the_whole_graph(tmp_path: Path) -> None:
