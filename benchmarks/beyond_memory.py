@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ from plgc.sources.manifest import MANIFEST
 from topic_graph import PAPERS, SIZES, TopicGraph, write_topic_graph
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "build" / "beyond"
+FOLDER = Path(os.path.relpath(ROOT / "build" / "beyond"))  # records name what is in it
 WIDTH = 512  # columns of H in the pass that is measured
 ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
 STEPS = ("store", "condense", "train", "predict")
@@ -46,7 +47,7 @@ STORING = {"whole": "1GiB", "parts": "2GiB"}
 RATIO, NODES, HALO = 0.0005, 1024, 1
 A_PART, LEAST_PARTS = 350_000, 4  # nodes of a part, about: parts are as large whatever the size
 LABELS = 20_000  # that a head learns from, of larger graphs: all of millions would not fit into the limit
-FULL = ("products:0.0625", "products:0.25", "products", "papers-tenth:0.25", "papers-tenth")
+FULL = ("products:0.25", "products", "papers-tenth:0.25", "papers-tenth")
 QUICK = ("small:0.5", "small", "small-parts")
 
 
