@@ -42,6 +42,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.path.relpath(ROOT / "build" / "beyond"))  # records name what is in it
 WIDTH = 512  # columns of H in the pass that is measured
 ALLOWED = {"whole": "4GiB", "parts": "2GiB"}  # of every command; with parts, of every task
+HEAD_A_NODE = 580  # bytes that heads of graphs in parts may take: so that slices are as wide whatever the size
+LEAST_OF_HEADS = 1 << 30  # bytes
 STEPS = ("store", "condense", "train", "predict")
 STORING = {"whole": "1GiB", "parts": "2GiB"}
 RATIO, NODES, HALO = 0.0005, 1024, 1
@@ -75,7 +77,7 @@ def main() -> None:
     parser.add_argument("--sizes", default=",".join(FULL), help="comma-separated, small ones first")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="work folder; finished steps in it are kept")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench.jsonl")
-    parser.add_argument("--memory", default=None, help="of each command, or of each task of parts")
+    parser.add_argument("--memory", help="of each command, or of each task of parts")
     parser.add_argument("--parts", type=int, help="of the sizes that are condensed in parts")
     parser.add_argument("--pass", dest="passed", type=Path, help="only measure one product with Â of this stored graph")
     parser.add_argument(
@@ -143,18 +145,26 @@ def measure_size(
         one = steps.run("pass", own)["told"]
         steps.call("ratio", lambda: _ratio(steps.done["condense"], one, made))
     wanted = STEPS[: STEPS.index(last) + 1]
+    heads = str(max(LEAST_OF_HEADS, HEAD_A_NODE * counts["nodes"])) if size.parts and memory is None else allowed[1]
     if "train" in wanted:
-        train = ["train", str(made), "--graph", str(stored), *allowed, "--force", "-o", str(model)]
+        train = ["train", str(made), "--graph", str(stored), "--memory", heads, "--force", "-o", str(model)]
         train += ["--labels", str(LABELS)] if counts["nodes"] > 10 * LABELS else []
         steps.run("train", plgc_command(*train))
     if "predict" in wanted:
-        predict = ["predict", str(model), "--graph", str(stored), *allowed, "--force", "-o", str(answers)]
+        predict = ["predict", str(model), "--graph", str(stored), "--memory", heads, "--force", "-o", str(answers)]
         steps.run("predict", plgc_command(*predict))
         steps.call("check", lambda: _check(answers, stored))
     if size.parts:
         lost = steps.done["condense"]["lost"] if counts["nodes"] > SIZES["small"].nodes else range(1, parts + 1)
         steps.call("same", lambda: _same_without_ray(cut, made, lost))
-    return {"kind": kind, "size": size.name, **counts, "memory": allowed[1], "steps": steps.done}
+    return {
+        "kind": kind,
+        "size": size.name,
+        **counts,
+        "memory": allowed[1],
+        "memory_of_heads": heads,
+        "steps": steps.done,
+    }
 
 
 def _condense_parts(steps: Steps, cut: list[str], made: Path, memory: str, parts: int) -> None:
