@@ -145,7 +145,7 @@ def measure_size(
         one = steps.run("pass", own)["told"]
         steps.call("ratio", lambda: _ratio(steps.done["condense"], one, made))
     wanted = STEPS[: STEPS.index(last) + 1]
-    heads = str(max(LEAST_OF_HEADS, HEAD_A_NODE * counts["nodes"])) if size.parts and memory is None else allowed[1]
+    heads = f"{max(LEAST_OF_HEADS, HEAD_A_NODE * counts['nodes'])}B" if size.parts and memory is None else allowed[1]
     if "train" in wanted:
         train = ["train", str(made), "--graph", str(stored), "--memory", heads, "--force", "-o", str(model)]
         train += ["--labels", str(LABELS)] if counts["nodes"] > 10 * LABELS else []
