@@ -60,7 +60,7 @@ class TwoNodes:
         return meanwhile
 
     def _lose(
-        self, what: str, manifest: Path, processes: Callable[[], list[int]], harm: Callable[[list[int]], None]
+        self, what: str, manifest: Path, processes: Callable[[], list[int]], harm: Callable[[int | None], None]
     ) -> None:
         """Do harm to a worker that is condensing a part, and note which."""
         start, found = time.monotonic(), dict[int, int | None]()
@@ -69,19 +69,19 @@ class TwoNodes:
             workers = set(descendants(processes())) & set(processes_named("ray::call"))
             found = {worker: _mapped_part(worker) for worker in sorted(workers)}
         worker, part = max(found.items(), key=lambda pair: pair[1] or 0, default=(None, None))
-        harm([] if worker is None else [worker])
+        harm(worker)
         self.lost |= set() if part is None else {part}
         self.events.append(f"{what} after {finished(manifest)} file(s){'' if part is None else f', at part {part}'}")
 
-    def _kill(self, workers: list[int]) -> None:
-        for worker in workers:
+    def _kill(self, worker: int | None) -> None:
+        if worker is not None:
             with contextlib.suppress(OSError):
                 os.kill(worker, signal.SIGKILL)
 
     def _of_second(self) -> list[int]:
         return [process.pid for _, process in self.second.live_processes()]
 
-    def _remove(self, _: list[int]) -> None:
+    def _remove(self, _: int | None) -> None:
         self.cluster.remove_node(self.second, allow_graceful=False)
 
 

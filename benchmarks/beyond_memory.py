@@ -155,7 +155,7 @@ def measure_size(
         steps.run("predict", plgc_command(*predict))
         steps.call("check", lambda: _check(answers, stored))
     if size.parts:
-        lost = steps.done["condense"]["lost"] if counts["nodes"] > SIZES["small"].nodes else range(1, parts + 1)
+        lost = steps.done["condense"]["lost"] or range(1, parts + 1)  # small parts are not mapped: none is known
         steps.call("same", lambda: _same_without_ray(cut, made, lost))
     return {
         "kind": kind,

@@ -3,7 +3,7 @@
 Entries are read in blocks of neighbouring rows. For a product Â H each becomes a CSR matrix like the rows of
 :class:`plgc.sparse.adjacency.Adjacency`: self-loops in their place, the same values, summed by the same kernel in the
 same order. So products agree bit for bit with those in memory. Sums (A + I) H take the entries as they lie in the file,
-in half the time where H is narrow, and agree up to rounding.
+which is quicker where H is narrow, and agree up to rounding.
 """
 
 from __future__ import annotations
